@@ -1,0 +1,1 @@
+//! Sizes of inline media, read from headers without decoding pixels.

@@ -1,0 +1,26 @@
+//! What replayed reasoning cost, as the response that made it reported: per signature.
+//!
+//! Thought signatures (Gemini) and encrypted reasoning (Responses) can't be tokenized; their cost is known
+//! only from the usage of the response that produced them. Filled by hosts or from earlier responses in a
+//! log; read by renderers. Keeps hashes, never content.
+
+use std::collections::HashMap;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Tokens per signature or encrypted reasoning text.
+#[derive(Clone, Debug, Default)]
+pub struct ReasoningMemory {
+    tokens: HashMap<u128, u64>,
+}
+
+impl ReasoningMemory {
+    /// Remembers that the reasoning behind `signature` (as sent, base64) cost `tokens`.
+    pub fn remember(&mut self, signature: &str, tokens: u64) {
+        self.tokens.insert(xxh3_128(signature.as_bytes()), tokens);
+    }
+
+    /// Tokens of the reasoning behind `signature`, if remembered.
+    pub fn recall(&self, signature: &str) -> Option<u64> {
+        self.tokens.get(&xxh3_128(signature.as_bytes())).copied()
+    }
+}

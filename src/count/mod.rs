@@ -1,0 +1,19 @@
+//! What a request weighs, as its provider would bill it: renderers, the breakdown and its confidence.
+//!
+//! Reads views ([`crate::format`]) and profiles ([`crate::models`]); knows nothing of budgets or edits.
+//! Guards invariant 1 (parts sum to the total) and 2 (no clock, no cache state).
+
+mod breakdown;
+mod claude;
+mod gemini;
+mod generic;
+mod grok;
+mod media;
+mod memory;
+mod nova;
+mod openai;
+mod render;
+mod template;
+
+pub use breakdown::*;
+pub use memory::ReasoningMemory;

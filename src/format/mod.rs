@@ -1,0 +1,139 @@
+//! Wire formats: a request's JSON as it came, and the neutral view over it.
+//!
+//! One file a format parses JSON into a [`Conversation`]; edits go back as splices of the original
+//! text, so that unknown fields, key order and untouched bytes survive (invariant 5). Nothing here counts.
+
+mod anthropic;
+mod chat;
+mod converse;
+mod gemini;
+mod json;
+mod mcp;
+mod read;
+mod responses;
+mod view;
+
+pub use view::*;
+
+use crate::error::{Error, Kind, Result};
+use serde_json::Value;
+use std::fmt;
+
+/// The wire format of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// OpenAI Chat Completions, and the many servers that speak it.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini generateContent.
+    Gemini,
+    /// Amazon Bedrock Converse.
+    Converse,
+    /// An MCP `tools/list` result: tools alone, no messages.
+    Mcp,
+}
+
+impl Format {
+    /// All formats, in the order in which help texts list them.
+    pub const ALL: [Self; 6] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini, Self::Converse, Self::Mcp];
+
+    /// The format's name, as flags, JSON and the wire spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Converse => "converse",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|f| f.as_str() == name).ok_or_else(|| {
+            Error::new(
+                Kind::InvalidInput,
+                format!("unknown format `{name}`; expected one of chat, responses, anthropic, gemini, converse, mcp"),
+            )
+        })
+    }
+}
+
+/// One provider request body, kept as the JSON it came as.
+#[derive(Clone, Debug)]
+pub struct Request {
+    text: String,
+    value: Value,
+    format: Format,
+}
+
+impl Request {
+    /// Reads a body of a known format. Checks JSON and caps only; [`Request::conversation`] checks the shape.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] with the byte offset for broken JSON or a body that isn't an object;
+    /// [`Kind::LimitExceeded`] for a body over a cap.
+    pub fn parse(body: &[u8], format: Format) -> Result<Self> {
+        let (text, value) = json::parse(body)?;
+        if !value.is_object() && !(format == Format::Mcp && value.is_array()) {
+            return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
+        }
+        Ok(Self { text, value, format })
+    }
+
+    /// The wire format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The body exactly as it came.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed body.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The format-neutral view.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] with the JSON Pointer of whatever breaks the format's shape.
+    pub fn conversation(&self) -> Result<Conversation<'_>> {
+        match self.format {
+            Format::Chat => chat::view(self),
+            Format::Responses => responses::view(self),
+            Format::Anthropic => anthropic::view(self),
+            Format::Gemini => gemini::view(self),
+            Format::Converse => converse::view(self),
+            Format::Mcp => mcp::view(self),
+        }
+    }
+}
+
+/// The JSON type's name, for messages.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

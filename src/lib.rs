@@ -1,0 +1,17 @@
+//! Token accounting and context management for language-model requests.
+
+mod count;
+mod error;
+mod format;
+pub mod limits;
+mod models;
+mod tokenizer;
+
+pub use count::{Breakdown, Confidence, Part, PartKind, ReasoningMemory};
+pub use error::{Error, Kind, Result};
+pub use format::{
+    Arguments, Conversation, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role, Tool,
+    ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
+};
+pub use models::{Profile, Provider};
+pub use tokenizer::Tokenizer;

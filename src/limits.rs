@@ -1,0 +1,30 @@
+//! Every cap on untrusted input, in one place, with its unit and its reason.
+//!
+//! Callers of any layer read them; nobody else may invent a cap. A value over a cap is a
+//! [`crate::Kind::LimitExceeded`] error that names the cap.
+
+/// Largest request body, in bytes. Real bodies with inline images reach some 50 MB.
+pub const MAX_BODY_BYTES: usize = 256 << 20;
+
+/// Largest gRPC message that the server takes unless configured otherwise, in bytes.
+pub const DEFAULT_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Deepest nesting of a JSON body. `serde_json`'s own recursion limit; real schemas stay under 40.
+pub const MAX_JSON_DEPTH: usize = 127;
+
+/// Most values in one JSON body. A parsed value takes up to some 80 bytes of memory while `0,` takes two
+/// bytes of text, so that bytes alone don't bound memory.
+pub const MAX_JSON_NODES: usize = 2_000_000;
+
+/// Most messages (or input items, or contents) in one request.
+pub const MAX_MESSAGES: usize = 100_000;
+
+/// Most tool definitions in one request.
+pub const MAX_TOOLS: usize = 20_000;
+
+/// How often a recursive schema (`$ref` to itself) is unrolled before it is cut.
+pub const MAX_SCHEMA_DEPTH: usize = 32;
+
+/// Largest rendering of all tool schemas together, in bytes: `$ref`s inlined many times over can grow
+/// exponentially.
+pub const MAX_RENDERED_SCHEMA_BYTES: usize = 32 << 20;

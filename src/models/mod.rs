@@ -1,0 +1,7 @@
+//! Model profiles: what is known of each model, as dated data, never as code.
+
+mod profile;
+mod provider;
+
+pub use profile::Profile;
+pub use provider::Provider;
