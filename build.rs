@@ -1,1 +1,3 @@
+//! Nothing to prepare yet.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! The process edge.
+
 fn main() {}
