@@ -7,11 +7,11 @@ pub mod limits;
 mod models;
 mod tokenizer;
 
-pub use count::{Breakdown, Confidence, Part, PartKind, ReasoningMemory};
+pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
 pub use format::{
     Arguments, Conversation, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role, Tool,
     ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
-pub use models::{Profile, Provider};
+pub use models::{Models, Profile, Provider};
 pub use tokenizer::Tokenizer;

@@ -5,6 +5,7 @@
 
 mod breakdown;
 mod claude;
+mod counter;
 mod gemini;
 mod generic;
 mod grok;
@@ -16,4 +17,5 @@ mod render;
 mod template;
 
 pub use breakdown::*;
+pub use counter::{Count, CountOptions, Counter};
 pub use memory::ReasoningMemory;

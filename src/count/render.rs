@@ -2,6 +2,8 @@
 //!
 //! Called by the counter alone. A renderer is a pure function of its context (invariant 2).
 
+#![allow(dead_code, reason = "renderers read these as they arrive")]
+
 use super::{Breakdown, ReasoningMemory};
 use crate::error::Result;
 use crate::format::Conversation;

@@ -89,7 +89,7 @@ impl Request {
     /// [`Kind::LimitExceeded`] for a body over a cap.
     pub fn parse(body: &[u8], format: Format) -> Result<Self> {
         let (text, value) = json::parse(body)?;
-        if !value.is_object() && !(format == Format::Mcp && value.is_array()) {
+        if !(value.is_object() || format == Format::Mcp && value.is_array()) {
             return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
         }
         Ok(Self { text, value, format })

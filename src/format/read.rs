@@ -1,4 +1,5 @@
 //! Typed reads of JSON fields, with errors that name the place: shared by the format files.
+#![allow(dead_code, reason = "callers arrive with the formats")]
 
 use super::{Place, kind_of};
 use crate::error::{Error, Result};
@@ -110,5 +111,5 @@ fn whole(value: &Value) -> Option<u64> {
     }
     let n = value.as_f64()?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole, non-negative and in range")]
-    (n >= 0.0 && n < 18_446_744_073_709_551_615.0 && n.fract() == 0.0).then_some(n as u64)
+    ((0.0..18_446_744_073_709_551_615.0).contains(&n) && n.fract() == 0.0).then_some(n as u64)
 }

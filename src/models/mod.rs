@@ -2,6 +2,8 @@
 
 mod profile;
 mod provider;
+mod table;
 
 pub use profile::Profile;
 pub use provider::Provider;
+pub use table::Models;
