@@ -1,7 +1,7 @@
 //! What integration tests share: where the recorded data lies, and how to read it.
 //!
 //! The data is optional: a test that needs it calls [`shared`], prints why it skips when it gets `None`, and passes.
-#![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::print_stdout, clippy::expect_used, reason = "each test crate uses its own part")]
 
 use std::io::Read as _;
 use std::path::PathBuf;
