@@ -3,6 +3,9 @@
 //! [`Tokenizer`] is the front that every layer above uses. Guards invariant 4: equal to the published
 //! tokenizer on any text. Special-token look-alikes in text count as ordinary text.
 
+mod builtin;
+mod engine;
 mod front;
+mod store;
 
 pub use front::Tokenizer;
