@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "callers arrive with the formats")]
 
 use super::{Place, kind_of};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use serde_json::{Map, Value};
 
 /// An object at `place` (JSON Pointer), with typed access to its fields.
@@ -97,6 +97,14 @@ pub(super) fn join(place: &str, key: &str) -> Place {
 /// `place` + `/` + index.
 pub(super) fn nth(place: &str, index: usize) -> Place {
     format!("{place}/{index}")
+}
+
+/// Refuses a list over its cap of [`crate::limits`].
+pub(super) fn capped(list: &[Value], cap: usize, what: &str, place: &str) -> Result<()> {
+    if list.len() <= cap {
+        return Ok(());
+    }
+    Err(Error::new(Kind::LimitExceeded, format!("{} {what}; at most {cap} are taken", list.len())).at(place))
 }
 
 /// A type error at a place.
