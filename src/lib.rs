@@ -10,8 +10,8 @@ mod tokenizer;
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
 pub use format::{
-    Arguments, Conversation, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role, Tool,
-    ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
+    Arguments, Conversation, Detection, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role,
+    Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
 pub use models::{Models, Profile, Provider};
 pub use tokenizer::Tokenizer;

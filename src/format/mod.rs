@@ -6,6 +6,7 @@
 mod anthropic;
 mod chat;
 mod converse;
+mod detect;
 mod gemini;
 mod json;
 mod mcp;
@@ -13,6 +14,7 @@ mod read;
 mod responses;
 mod view;
 
+pub use detect::Detection;
 pub use view::*;
 
 use crate::error::{Error, Kind, Result};
@@ -93,6 +95,16 @@ impl Request {
             return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
         }
         Ok(Self { text, value, format })
+    }
+
+    /// Reads a body and tells its format from its structure.
+    ///
+    /// # Errors
+    /// As [`Request::parse`], and [`Kind::InvalidInput`] when the body belongs to no known format.
+    pub fn detect(body: &[u8]) -> Result<(Self, Detection)> {
+        let (text, value) = json::parse(body)?;
+        let detection = detect::detect(&value)?;
+        Ok((Self { text, value, format: detection.format }, detection))
     }
 
     /// The wire format.
