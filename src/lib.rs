@@ -1,5 +1,6 @@
 //! Token accounting and context management for language-model requests.
 
+mod budget;
 mod count;
 mod error;
 mod format;
@@ -7,6 +8,7 @@ pub mod limits;
 mod models;
 mod tokenizer;
 
+pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
 pub use format::{

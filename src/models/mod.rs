@@ -1,5 +1,6 @@
 //! Model profiles: what is known of each model, as dated data, never as code.
 
+mod larger;
 mod profile;
 mod provider;
 mod table;
