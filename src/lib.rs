@@ -15,5 +15,5 @@ pub use format::{
     Arguments, Conversation, Detection, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role,
     Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
-pub use models::{Models, Profile, Provider};
+pub use models::{ImportReport, Models, Profile, Provider};
 pub use tokenizer::Tokenizer;

@@ -28,3 +28,12 @@ pub const MAX_SCHEMA_DEPTH: usize = 32;
 /// Largest rendering of all tool schemas together, in bytes: `$ref`s inlined many times over can grow
 /// exponentially.
 pub const MAX_RENDERED_SCHEMA_BYTES: usize = 32 << 20;
+
+/// Longest model name that is looked up, in bytes. Bedrock's ARNs reach some 200.
+pub const MAX_MODEL_NAME_BYTES: usize = 512;
+
+/// Largest window or cap that a list of models may state, in tokens: far above any model, far below where sums wrap.
+pub const MAX_WINDOW_TOKENS: u64 = 1 << 40;
+
+/// Most entries that an imported list of models may hold; LiteLLM's holds some 5,000.
+pub const MAX_MODELS: usize = 100_000;

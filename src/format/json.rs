@@ -1,13 +1,13 @@
 //! Untrusted JSON text into a value, with caps on bytes, nesting and values, and errors that say where.
 //!
-//! Used by [`super::Request`] alone. Serde does the parsing; this file adds the caps and the byte offset.
+//! Used by [`super::Request`] and by readers of JSON files. Serde does the parsing; this file adds the caps and the byte offset.
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 use serde_json::Value;
 
 /// Parses a body: UTF-8, JSON, within the caps.
-pub(super) fn parse(bytes: &[u8]) -> Result<(String, Value)> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<(String, Value)> {
     if bytes.len() > limits::MAX_BODY_BYTES {
         return Err(Error::new(
             Kind::LimitExceeded,

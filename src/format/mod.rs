@@ -8,7 +8,7 @@ mod chat;
 mod converse;
 mod detect;
 mod gemini;
-mod json;
+pub(crate) mod json;
 mod mcp;
 mod read;
 mod responses;
