@@ -14,6 +14,7 @@ fn profile(window: Option<u64>, input_cap: Option<u64>, output_cap: Option<u64>)
         input_cap,
         output_cap,
         tokenizer: "o200k_base".into(),
+        proxy: false,
         renderer: "openai-classic".into(),
         image_rule: None,
         reasoning: false,

@@ -70,9 +70,9 @@ impl Models {
             return;
         }
         if direct.is_some() {
-            report.updated += 1
+            report.updated += 1;
         } else {
-            report.added += 1
+            report.added += 1;
         }
         let mut profile = blank(&found.id, family);
         self.limit(found, family, &mut profile);

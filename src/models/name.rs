@@ -138,10 +138,9 @@ impl Key {
             if year(back(3)) { 3 } else { 2 }
         } else if year(last) && digits(back(2), 2) {
             2
-        } else if last.len() >= 3 && last.bytes().all(|b| b.is_ascii_digit()) && (last.len() >= 4 || last.starts_with('0')) {
-            1
         } else {
-            0
+            let long = last.len() >= 4 || last.len() == 3 && last.starts_with('0');
+            usize::from(long && last.bytes().all(|b| b.is_ascii_digit()))
         }
     }
 
@@ -186,16 +185,8 @@ pub(super) fn percent_decoded(name: &str) -> Cow<'_, str> {
     while let Some((&first, tail)) = rest.split_first() {
         let pair =
             tail.get(..2).filter(|_| first == b'%').and_then(|p| std::str::from_utf8(p).ok()).and_then(|p| u8::from_str_radix(p, 16).ok());
-        match pair {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
+        bytes.push(pair.unwrap_or(first));
+        rest = if pair.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
     }
     String::from_utf8(bytes).map_or(Cow::Borrowed(name), Cow::Owned)
 }

@@ -3,7 +3,7 @@
 //! Made by the table alone; read by renderers, the budget and the edges. Holds no behaviour.
 
 /// What is known of one model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Canonical id, e.g. `gpt-4o-mini`.
     pub id: String,

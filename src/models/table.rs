@@ -170,9 +170,9 @@ impl Models {
             let profile = entry.profile.as_ref();
             if (profile.source.as_str(), profile.date.as_str()) != (source, date) {
                 (source, date) = (&profile.source, &profile.date);
-                out.push_str(&format!("@source\t{source}\n@date\t{date}\n"));
+                out.extend(["@source\t", source, "\n@date\t", date, "\n"]);
             }
-            let family_reasons = self.family_of(&profile.id).reasoning;
+            let family_reasons = family_of(&profile.id).reasoning;
             let row = Row {
                 id: &profile.id,
                 window: profile.window,
@@ -190,14 +190,9 @@ impl Models {
         out
     }
 
-    fn family_of(&self, id: &str) -> &'static Family {
-        let (_, bare) = split_host(id);
-        Families::builtin().of(&Key::new(bare)).unwrap_or_else(|| Families::builtin().rest())
-    }
-
     fn add_text(&mut self, text: &str, layer: Layer) -> Result<()> {
         for row in rows::parse(text)? {
-            let family = self.family_of(row.id);
+            let family = family_of(row.id);
             let mut profile = blank(row.id, family);
             (profile.window, profile.input_cap, profile.output_cap) = (row.window, row.input_cap, row.output_cap);
             profile.reasoning = row.reasoning.unwrap_or(profile.reasoning);
@@ -368,23 +363,15 @@ fn split_host(id: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The family that a row id belongs to.
+fn family_of(id: &str) -> &'static Family {
+    let (_, bare) = split_host(id);
+    Families::builtin().of(&Key::new(bare)).unwrap_or_else(|| Families::builtin().rest())
+}
+
 /// A profile that knows its family and no limits yet.
 pub(super) fn blank(id: &str, family: &Family) -> Profile {
-    let mut profile = Profile {
-        id: id.to_owned(),
-        maker: String::new(),
-        window: None,
-        input_cap: None,
-        output_cap: None,
-        tokenizer: String::new(),
-        proxy: false,
-        renderer: String::new(),
-        image_rule: None,
-        reasoning: false,
-        source: String::new(),
-        date: String::new(),
-        notes: None,
-    };
+    let mut profile = Profile { id: id.to_owned(), ..Profile::default() };
     apply(family, &mut profile);
     profile
 }
