@@ -9,7 +9,7 @@ mod counter;
 mod gemini;
 mod generic;
 mod grok;
-mod media;
+pub(crate) mod media;
 mod memory;
 mod nova;
 mod openai;

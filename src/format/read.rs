@@ -1,7 +1,7 @@
 //! Typed reads of JSON fields, with errors that name the place: shared by the format files.
 #![allow(dead_code, reason = "callers arrive with the formats")]
 
-use super::{Place, kind_of};
+use super::{Media, Place, kind_of};
 use crate::error::{Error, Kind, Result};
 use serde_json::{Map, Value};
 
@@ -110,6 +110,15 @@ pub(super) fn capped(list: &[Value], cap: usize, what: &str, place: &str) -> Res
 /// A type error at a place.
 pub(super) fn wrong(place: &str, expected: &str, found: &Value) -> Error {
     Error::invalid(place, format!("expected {expected}, found {}", kind_of(found)))
+}
+
+/// Where a URL's bytes are: a `data:` URL carries them, any other only names them.
+pub(super) fn media_of_url(url: &str) -> Media<'_> {
+    let Some(rest) = url.strip_prefix("data:") else { return Media { url: Some(url), ..Media::default() } };
+    let (head, data) = rest.split_once(',').unwrap_or(("", rest));
+    let mime = head.split(';').next().filter(|mime| !mime.is_empty());
+    let base64 = head.split(';').any(|piece| piece.eq_ignore_ascii_case("base64")) || head.is_empty();
+    if base64 { Media { base64: Some(data), mime, ..Media::default() } } else { Media { text: Some(data), mime, ..Media::default() } }
 }
 
 /// A non-negative whole number, `3.0` included.
