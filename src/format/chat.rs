@@ -280,13 +280,11 @@ fn file<'a>(fields: &Fields<'a, '_>) -> Result<Media<'a>> {
 fn audio<'a>(fields: &Fields<'a, '_>) -> Result<Media<'a>> {
     let place = fields.at("input_audio");
     let value = fields.get("input_audio").ok_or_else(|| Error::invalid(fields.place, "`input_audio` is missing; expected an object"))?;
-    match value {
-        Value::String(url) => Ok(media_of_url(url)),
-        _ => {
-            let inner = Fields::of(value, &place)?;
-            Ok(Media { base64: inner.str("data")?, mime: inner.str("format")?, ..Media::default() })
-        }
+    if let Value::String(url) = value {
+        return Ok(media_of_url(url));
     }
+    let inner = Fields::of(value, &place)?;
+    Ok(Media { base64: inner.str("data")?, mime: inner.str("format")?, ..Media::default() })
 }
 
 fn result_content<'a>(value: &'a Value, place: &str) -> Result<Vec<ToolContent<'a>>> {
