@@ -16,4 +16,4 @@ pub use format::{
     Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
 pub use models::{ImportReport, Models, Profile, Provider};
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};

@@ -37,3 +37,9 @@ pub const MAX_WINDOW_TOKENS: u64 = 1 << 40;
 
 /// Most entries that an imported list of models may hold; LiteLLM's holds some 5,000.
 pub const MAX_MODELS: usize = 100_000;
+
+/// Largest vocabulary file, in bytes. The largest seen is 35 MB.
+pub const MAX_VOCABULARY_BYTES: u64 = 256 << 20;
+
+/// Longest name of a vocabulary in the store, in bytes: it becomes a folder's name.
+pub const MAX_VOCABULARY_NAME: usize = 64;

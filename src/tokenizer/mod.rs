@@ -6,6 +6,12 @@
 mod builtin;
 mod engine;
 mod front;
+#[cfg(feature = "huggingface")]
+mod huggingface;
+mod known;
+mod rank_file;
 mod store;
+mod tekken;
 
 pub use front::Tokenizer;
+pub use store::{AddOptions, Vocabulary, VocabularyKind, VocabularyStore};

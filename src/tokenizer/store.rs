@@ -1,11 +1,449 @@
-//! Vocabularies that are not built in: where they are looked for, by name.
+//! Vocabularies that are not built in: a folder each under the user's data folder, with a manifest.
 //!
-//! [`super::Tokenizer::by_name`] asks here last. Reads no network.
+//! [`super::Tokenizer::by_name`] asks here last; the command line and the hub client fill it. Reads and writes
+//! local files only. Guards that a folder is either whole or absent: everything is built beside it, checked, and moved
+//! into place by one rename. Loaded engines are kept for the life of the process.
 
-use super::Tokenizer;
+use super::engine::Engine;
+use super::rank_file::{RankEngine, Ranks};
+use super::tekken::Tekken;
+use super::{Tokenizer, known};
 use crate::error::{Error, Kind, Result};
+use crate::limits;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_128;
+
+const MANIFEST: &str = "manifest.json";
+
+/// What form a vocabulary's file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum VocabularyKind {
+    /// Hugging Face `tokenizer.json`.
+    TokenizerJson,
+    /// `base64 rank` lines (`*.tiktoken`, Meta's `tokenizer.model`).
+    Ranks,
+    /// Mistral's `tekken.json`.
+    Tekken,
+}
+
+/// One vocabulary of the store, as its manifest describes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Vocabulary {
+    /// Name, as [`Tokenizer::by_name`] takes it.
+    pub name: String,
+    /// Form of the file.
+    pub kind: VocabularyKind,
+    /// The file: a name in the vocabulary's folder, or an absolute path where it was added by reference.
+    pub file: PathBuf,
+    /// xxh3-128 of the file, in hex.
+    pub fingerprint: String,
+    /// Where it came from, in the words of whoever added it.
+    pub source: String,
+    /// Licence, if named.
+    pub licence: Option<String>,
+    /// Chat templates and tokenizer settings kept beside the vocabulary, by file name.
+    pub templates: Vec<String>,
+    /// The form that loads fast, with its own fingerprint.
+    prepared: Option<(String, String)>,
+    /// Split of a rank file.
+    split: Option<String>,
+}
+
+/// What [`VocabularyStore::add`] may be told.
+#[derive(Clone, Debug, Default)]
+pub struct AddOptions {
+    /// Where the files came from; the folder's path when empty.
+    pub source: String,
+    /// Their licence.
+    pub licence: Option<String>,
+    /// Refer to the vocabulary's file instead of copying it.
+    pub by_reference: bool,
+    /// Named split of a rank file, for vocabularies that are not known by name.
+    pub split: Option<String>,
+}
+
+/// A folder of vocabularies.
+#[derive(Clone, Debug)]
+pub struct VocabularyStore {
+    root: PathBuf,
+}
+
+/// Engines loaded by this process, by their folder.
+static LOADED: LazyLock<Mutex<HashMap<PathBuf, Arc<dyn Engine>>>> = LazyLock::new(Mutex::default);
 
 /// The tokenizer of a vocabulary that isn't built in.
 pub(super) fn find(name: &str) -> Result<Tokenizer> {
-    Err(Error::new(Kind::NotFound, format!("unknown tokenizer `{name}`")))
+    VocabularyStore::user()?.load(name)
 }
+
+impl VocabularyStore {
+    /// A store in a folder of the caller's. The folder need not exist yet.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The user's store: `$PLIMSOLL_HOME/models`, else `$XDG_DATA_HOME/plimsoll/models`, else `~/.local/share/plimsoll/models`.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when none of these variables is set.
+    pub fn user() -> Result<Self> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        set("PLIMSOLL_HOME")
+            .or_else(|| set("XDG_DATA_HOME").map(|data| data.join("plimsoll")))
+            .or_else(|| set("HOME").map(|home| home.join(".local/share/plimsoll")))
+            .map(|home| Self::at(home.join("models")))
+            .ok_or_else(|| {
+                Error::new(Kind::Unavailable, "no folder for vocabularies: none of PLIMSOLL_HOME, XDG_DATA_HOME and HOME is set")
+            })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All vocabularies present, by name. A folder without a readable manifest is left out.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when the folder exists and can't be read.
+    pub fn list(&self) -> Result<Vec<Vocabulary>> {
+        let entries = match std::fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(unreadable(&self.root, e)),
+        };
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names.iter().filter(|name| check_name(name).is_ok()).filter_map(|name| self.get(name).ok()).collect())
+    }
+
+    /// One vocabulary's manifest.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when it isn't present, [`Kind::Corrupt`] when its manifest can't be read.
+    pub fn get(&self, name: &str) -> Result<Vocabulary> {
+        let name = known::canonical(name);
+        check_name(name)?;
+        let path = self.folder(name).join(MANIFEST);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Self::missing(name)),
+            Err(e) => return Err(unreadable(&path, e)),
+        };
+        serde_json::from_str(&text)
+            .map_err(|e| Error::new(Kind::Corrupt, format!("the manifest of vocabulary `{name}` is damaged")).caused_by(e))
+    }
+
+    /// The folder in which a vocabulary and the templates beside it lie.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(known::canonical(name))
+    }
+
+    /// Loads a vocabulary, once per process.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when it isn't present, [`Kind::Corrupt`] when its file isn't the one that was added,
+    /// [`Kind::Unsupported`] when this build lacks the engine.
+    pub fn load(&self, name: &str) -> Result<Tokenizer> {
+        let name = known::canonical(name);
+        check_name(name)?;
+        let folder = self.folder(name);
+        if let Some(engine) = LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(&folder) {
+            return Ok(Tokenizer::from_engine(Arc::clone(engine)));
+        }
+        let vocabulary = self.get(name)?;
+        let (file, fingerprint) = match &vocabulary.prepared {
+            Some((file, fingerprint)) => (Path::new(file), fingerprint),
+            None => (vocabulary.file.as_path(), &vocabulary.fingerprint),
+        };
+        let text = read(&folder.join(file))?;
+        if fingerprint_of(&text) != *fingerprint {
+            return Err(Error::new(Kind::Corrupt, format!("the file of vocabulary `{name}` is not the one that was added; add it anew")));
+        }
+        let engine = build(name, vocabulary.kind, &text, vocabulary.split.as_deref(), vocabulary.prepared.is_some())
+            .map_err(|e| e.context(format!("loading vocabulary `{name}`")))?;
+        LOADED.lock().unwrap_or_else(PoisonError::into_inner).insert(folder, Arc::clone(&engine));
+        Ok(Tokenizer::from_engine(engine))
+    }
+
+    /// Adds (or replaces) a vocabulary from a model's folder: a plain one, or a repository of a Hugging Face cache.
+    ///
+    /// The file is loaded and tried first; for a vocabulary known by name it must give the known ids.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when the folder holds no vocabulary, [`Kind::InvalidInput`] when the file is damaged or another
+    /// vocabulary's, [`Kind::LimitExceeded`] when it is over the cap, [`Kind::Unavailable`] when files can't be written.
+    pub fn add(&self, name: &str, from: &Path, options: &AddOptions) -> Result<Vocabulary> {
+        let name = known::canonical(name);
+        check_name(name)?;
+        let doing = |e: Error| e.context(format!("adding vocabulary `{name}`"));
+        let from = snapshot(from);
+        let (path, kind) = choose(&from).map_err(doing)?;
+        let text = read(&path).map_err(doing)?;
+        let split = options.split.clone().or_else(|| known::find(name).and_then(|known| known.split.clone()));
+        let prepared = prepare(name, kind, &text).map_err(doing)?;
+        let engine = match &prepared {
+            Some(prepared) => build(name, kind, prepared, split.as_deref(), true),
+            None => build(name, kind, &text, split.as_deref(), false),
+        }
+        .map_err(doing)?;
+        prove(name, engine.as_ref()).map_err(doing)?;
+
+        let staging = Staging::new(&self.root, name)?;
+        let file = if options.by_reference {
+            std::path::absolute(&path).map_err(|e| unreadable(&path, e))?
+        } else {
+            let file = PathBuf::from(path.file_name().unwrap_or_default());
+            staging.write(&file, text.as_bytes())?;
+            file
+        };
+        let templates = companions(&from);
+        for template in &templates {
+            let content = read(&from.join(template)).map_err(doing)?;
+            staging.write(Path::new(template), content.as_bytes())?;
+        }
+        let prepared = match &prepared {
+            Some(content) => {
+                let file = "prepared.json";
+                staging.write(Path::new(file), content.as_bytes())?;
+                Some((file.to_owned(), fingerprint_of(content)))
+            }
+            None => None,
+        };
+        let vocabulary = Vocabulary {
+            name: name.to_owned(),
+            kind,
+            file,
+            fingerprint: fingerprint_of(&text),
+            source: if options.source.is_empty() { from.display().to_string() } else { options.source.clone() },
+            licence: options.licence.clone(),
+            templates,
+            prepared,
+            split: (kind == VocabularyKind::Ranks).then_some(split).flatten(),
+        };
+        let manifest = serde_json::to_vec_pretty(&vocabulary)
+            .map_err(|e| Error::new(Kind::Internal, "a manifest that can't be written as JSON").caused_by(e))?;
+        staging.write(Path::new(MANIFEST), &manifest)?;
+        let folder = self.folder(name);
+        staging.publish(&folder)?;
+        LOADED.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        Ok(vocabulary)
+    }
+
+    /// Removes a vocabulary and what lies beside it.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when it isn't present.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let name = known::canonical(name);
+        check_name(name)?;
+        let folder = self.folder(name);
+        if !folder.is_dir() {
+            return Err(Self::missing(name));
+        }
+        LOADED.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        std::fs::remove_dir_all(&folder).map_err(|e| unreadable(&folder, e))
+    }
+
+    fn missing(name: &str) -> Error {
+        if known::find(name).is_some() {
+            let how = format!("vocabulary `{name}` is not installed; add its files with `plimsoll models add {name} --dir PATH`");
+            return Error::new(Kind::NotFound, how);
+        }
+        let near = known::names().filter(|known| strsim::jaro_winkler(known, name) > 0.8).map(str::to_owned);
+        Error::new(Kind::NotFound, format!("unknown tokenizer `{name}`")).suggest(near)
+    }
+}
+
+/// Names become folders: lower-case letters, digits, `.`, `-` and `_`, not starting with a dot.
+fn check_name(name: &str) -> Result<()> {
+    let fine = (1..=limits::MAX_VOCABULARY_NAME).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_'));
+    if fine {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(limits::MAX_VOCABULARY_NAME).collect();
+    Err(Error::new(Kind::NotFound, format!("unknown tokenizer `{shown}`: names are lower-case letters, digits, `.`, `-`, `_`")))
+}
+
+/// The snapshot behind a repository folder of a Hugging Face cache; any other folder as it is.
+fn snapshot(from: &Path) -> PathBuf {
+    let snapshots = from.join("snapshots");
+    if let Ok(revision) = std::fs::read_to_string(from.join("refs/main"))
+        && snapshots.join(revision.trim()).is_dir()
+    {
+        return snapshots.join(revision.trim());
+    }
+    match std::fs::read_dir(&snapshots).map(|entries| entries.filter_map(Result::ok).collect::<Vec<_>>()).as_deref() {
+        Ok([only]) => only.path(),
+        _ => from.to_owned(),
+    }
+}
+
+/// The vocabulary's file in a folder, and its form.
+fn choose(folder: &Path) -> Result<(PathBuf, VocabularyKind)> {
+    let entries = std::fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    let has_ending = |name: &str, ending: &str| Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
+    let tekken = names.iter().rfind(|name| name.starts_with("tekken") && has_ending(name, "json"));
+    let found = tekken
+        .map(|name| (name, VocabularyKind::Tekken))
+        .or_else(|| names.iter().find(|name| *name == "tokenizer.json").map(|name| (name, VocabularyKind::TokenizerJson)))
+        .or_else(|| names.iter().find(|name| has_ending(name, "tiktoken")).map(|name| (name, VocabularyKind::Ranks)))
+        .or_else(|| names.iter().find(|name| *name == "tokenizer.model").map(|name| (name, VocabularyKind::Ranks)));
+    match found {
+        Some((name, kind)) => Ok((folder.join(name), kind)),
+        None => Err(Error::new(Kind::NotFound, "no tokenizer.json, tekken*.json, *.tiktoken or tokenizer.model in the folder")),
+    }
+}
+
+/// Templates and settings beside a vocabulary.
+fn companions(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.retain(|name| {
+        matches!(name.as_str(), "tokenizer_config.json" | "chat_template.json" | "special_tokens_map.json")
+            || Path::new(name).extension().is_some_and(|e| e == "jinja")
+    });
+    names.sort_unstable();
+    names
+}
+
+/// The form that loads fast, where there is a better one than the file itself.
+fn prepare(name: &str, kind: VocabularyKind, text: &str) -> Result<Option<String>> {
+    match kind {
+        #[cfg(feature = "huggingface")]
+        VocabularyKind::TokenizerJson => super::huggingface::canonical(name, text).map(Some),
+        _ => {
+            let _ = (name, text);
+            Ok(None)
+        }
+    }
+}
+
+/// The engine over a file's text (or over its prepared form).
+fn build(name: &str, kind: VocabularyKind, text: &str, split: Option<&str>, prepared: bool) -> Result<Arc<dyn Engine>> {
+    match kind {
+        VocabularyKind::Tekken => Ok(Arc::new(Tekken::parse(name, text)?)),
+        VocabularyKind::Ranks => {
+            let split = split.ok_or_else(|| {
+                Error::new(
+                    Kind::InvalidInput,
+                    format!(
+                        "a rank file says nothing of how text is split, and `{name}` is not known; name a split, or give a tokenizer.json"
+                    ),
+                )
+            })?;
+            let nfc = known::find(name).is_some_and(known::Known::nfc);
+            Ok(Arc::new(RankEngine::new(name, Ranks::parse(name, text)?, known::split(split)?, nfc)?))
+        }
+        #[cfg(feature = "huggingface")]
+        VocabularyKind::TokenizerJson if prepared => Ok(Arc::new(super::huggingface::HuggingFace::from_canonical(name, text)?)),
+        #[cfg(feature = "huggingface")]
+        VocabularyKind::TokenizerJson => {
+            Ok(Arc::new(super::huggingface::HuggingFace::from_canonical(name, &super::huggingface::canonical(name, text)?)?))
+        }
+        #[cfg(not(feature = "huggingface"))]
+        VocabularyKind::TokenizerJson => {
+            let _ = prepared;
+            Err(Error::new(Kind::Unsupported, "this build can't read a tokenizer.json: the feature `huggingface` is off"))
+        }
+    }
+}
+
+/// Tries an engine before it is trusted: text must come back, and a vocabulary known by name must give its known ids.
+fn prove(name: &str, engine: &dyn Engine) -> Result<()> {
+    let probe = known::probe();
+    let ids = engine.encode(probe);
+    if let Some(expected) = known::find(name).and_then(|known| known.probe_ids.as_ref())
+        && ids != *expected
+    {
+        return Err(Error::new(Kind::InvalidInput, format!("these are not the files of `{name}`: they give other ids for a known text")));
+    }
+    match engine.decode(&ids) {
+        Ok(bytes) if bytes == probe.as_bytes() => Ok(()),
+        _ => Err(Error::new(Kind::InvalidInput, "the vocabulary does not give a plain text back; it is damaged or of an unknown make")),
+    }
+}
+
+fn fingerprint_of(text: &str) -> String {
+    format!("{:032x}", xxh3_128(text.as_bytes()))
+}
+
+/// A vocabulary's file as text, within the cap.
+fn read(path: &Path) -> Result<String> {
+    let size = std::fs::metadata(path).map_err(|e| unreadable(path, e))?.len();
+    if size > limits::MAX_VOCABULARY_BYTES {
+        let cap = limits::MAX_VOCABULARY_BYTES;
+        return Err(Error::new(Kind::LimitExceeded, format!("`{}` has {size} bytes; at most {cap} are taken", path.display())));
+    }
+    let bytes = std::fs::read(path).map_err(|e| unreadable(path, e))?;
+    String::from_utf8(bytes).map_err(|_| {
+        Error::new(Kind::InvalidInput, format!("`{}` is not text (a sentencepiece or other binary model is not taken)", path.display()))
+    })
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    let kind = if error.kind() == std::io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unavailable };
+    Error::new(kind, format!("`{}` can't be read or written: {}", path.display(), error.kind())).caused_by(error)
+}
+
+/// A folder under construction; removed unless published.
+struct Staging {
+    path: PathBuf,
+}
+
+impl Staging {
+    fn new(root: &Path, name: &str) -> Result<Self> {
+        // The process id keeps two processes that add the same name apart; the leading dot keeps it out of listings.
+        let path = root.join(format!(".{name}.{}.partial", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).map_err(|e| unreadable(&path, e))?;
+        Ok(Self { path })
+    }
+
+    fn write(&self, file: &Path, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(file);
+        let written = std::fs::File::create(&path).and_then(|mut out| {
+            std::io::Write::write_all(&mut out, bytes)?;
+            out.sync_all()
+        });
+        written.map_err(|e| unreadable(&path, e))
+    }
+
+    /// Moves the folder into place; an older one is moved aside first and then removed.
+    fn publish(self, folder: &Path) -> Result<()> {
+        let old = self.path.with_extension("old");
+        let had = folder.exists();
+        if had {
+            let _ = std::fs::remove_dir_all(&old);
+            std::fs::rename(folder, &old).map_err(|e| unreadable(folder, e))?;
+        }
+        if let Err(e) = std::fs::rename(&self.path, folder) {
+            if had {
+                let _ = std::fs::rename(&old, folder);
+            }
+            return Err(unreadable(folder, e));
+        }
+        let _ = std::fs::remove_dir_all(&old);
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

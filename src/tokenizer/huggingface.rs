@@ -1,0 +1,157 @@
+//! `tokenizer.json` files, served by the `tokenizers` crate.
+//!
+//! Called by the store for vocabularies that the hot core can't serve exactly. Gives ids as that crate gives them with
+//! special tokens treated as text; added tokens that are not special (Gemma's runs of newlines, Qwen's `<think>`) are
+//! matched as the published tokenizer does. Never panics on a file: what the crate refuses is an error of ours.
+
+use super::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
+
+/// One `tokenizer.json`, loaded.
+pub(super) struct HuggingFace {
+    name: String,
+    inner: PipelineTokenizer,
+    options: EncodeOptions,
+    style: Style,
+}
+
+/// How a token's written form maps to bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// GPT-2's printable stand-ins for bytes.
+    ByteLevel,
+    /// Sentencepiece: `▁` for a blank, `<0xAB>` for a byte.
+    Sentencepiece,
+}
+
+impl HuggingFace {
+    /// Reads a `tokenizer.json` of the current canonical form, as [`canonical`] writes it.
+    pub(super) fn from_canonical(name: &str, json: &str) -> Result<Self> {
+        let inner = tokenizers::from_json(json).map_err(|e| refused(name, &e.to_string()))?;
+        let style = if matches!(inner.get_model(), tokenizers::pipeline::PipelineModel::BPE(bpe) if bpe.is_byte_level()) {
+            Style::ByteLevel
+        } else {
+            Style::Sentencepiece
+        };
+        let options =
+            EncodeOptions { add_special_tokens: false, encode_special_tokens: true, padding: Override::Off, truncation: Override::Off };
+        Ok(Self { name: name.to_owned(), inner, options, style })
+    }
+}
+
+/// Rewrites a `tokenizer.json` of any age into the form that loads fast. Costs a full parse: done once, when a vocabulary is added.
+pub(super) fn canonical(name: &str, json: &str) -> Result<String> {
+    let mut value: serde_json::Value =
+        serde_json::from_str(json).map_err(|e| refused(name, &format!("not valid JSON at line {} column {}", e.line(), e.column())))?;
+    tokenizers::canonicalize_value(&mut value).map_err(|e| refused(name, &e.to_string()))?;
+    Ok(value.to_string())
+}
+
+fn refused(name: &str, why: &str) -> Error {
+    let mut why = why.to_owned();
+    if why.len() > 300 {
+        let cut = (0..=300).rev().find(|&at| why.is_char_boundary(at)).unwrap_or(0);
+        why.truncate(cut);
+    }
+    Error::new(Kind::InvalidInput, format!("the tokenizer.json of `{name}` can't be used: {why}"))
+}
+
+impl Engine for HuggingFace {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.tokens(text).len()
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        self.tokens(text).into_iter().map(tokenizers::pipeline::PipelineToken::id).collect()
+    }
+
+    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        let token = self.inner.decode_tokens(&[id], false).pop()?;
+        Some(match self.style {
+            Style::ByteLevel => byte_level(&token),
+            Style::Sentencepiece => sentencepiece(&token),
+        })
+    }
+}
+
+impl HuggingFace {
+    fn tokens(&self, text: &str) -> Vec<tokenizers::pipeline::PipelineToken> {
+        let mut out = Vec::with_capacity(text.len() / 4 + 1);
+        // The crate refuses only texts over 4 GiB, which no request reaches (`limits::MAX_BODY_BYTES`).
+        if self.inner.encode_into(text, &self.options, &mut out).is_err() {
+            out.clear();
+        }
+        out
+    }
+}
+
+/// The bytes behind GPT-2's printable stand-ins; characters outside that alphabet stand for themselves.
+fn byte_level(token: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(token.len());
+    for c in token.chars() {
+        match c as u32 {
+            plain @ (0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF) => bytes.push(u8::try_from(plain).unwrap_or_default()),
+            moved @ 0x100..=0x120 => bytes.push(u8::try_from(moved - 0x100).unwrap_or_default()),
+            moved @ 0x121..=0x142 => bytes.push(u8::try_from(moved - 0x121 + 0x7F).unwrap_or_default()),
+            0x143 => bytes.push(0xAD),
+            _ => bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// The bytes behind a sentencepiece token.
+fn sentencepiece(token: &str) -> Vec<u8> {
+    if let Some(hex) = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'))
+        && hex.len() == 2
+        && let Ok(byte) = u8::from_str_radix(hex, 16)
+    {
+        return vec![byte];
+    }
+    token.replace('▁', " ").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A made-up byte-level vocabulary of three merges.
+    const SMALL: &str = r#"{"version":"1.0","added_tokens":[{"id":5,"content":"<s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],
+        "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false},
+        "model":{"type":"BPE","vocab":{"a":0,"b":1,"Ġ":2,"ab":3,"Ġab":4},"merges":["a b","Ġ ab"]}}"#;
+
+    #[test]
+    fn a_file_of_the_old_form_loads_and_counts() {
+        let engine = HuggingFace::from_canonical("small", &canonical("small", SMALL).unwrap()).unwrap();
+        assert_eq!(engine.encode("ab ab"), [3, 4]);
+        assert_eq!(engine.token_starts("ab ab"), [0, 2]);
+    }
+
+    #[test]
+    fn broken_files_are_refused_with_the_reason() {
+        for (broken, why) in [("{", "valid JSON"), ("{}", "model"), (r#"{"model":{"type":"BPE","vocab":{"a":0},"merges":["a zz"]}}"#, "")] {
+            let error = canonical("x", broken).and_then(|json| HuggingFace::from_canonical("x", &json)).err().expect(broken);
+            assert_eq!(error.kind(), Kind::InvalidInput);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn written_forms_map_to_bytes() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut seen: Vec<u8> = (0x21..=0x143_u32)
+            .filter(|c| !matches!(c, 0x7F..=0xA0 | 0xAD))
+            .filter_map(char::from_u32)
+            .flat_map(|c| byte_level(&c.to_string()))
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen, all);
+        assert_eq!(sentencepiece("<0xE4>"), [0xE4]);
+        assert_eq!(sentencepiece("▁a"), b" a");
+    }
+}
