@@ -69,18 +69,17 @@ pub(super) fn check(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
 
 /// The nearest open call that a result answers.
 fn find(open: &[Open<'_>], result: &ToolResult<'_>) -> Option<usize> {
-    match result.call_id {
-        Some(id) => open.iter().rposition(|o| o.call.id == Some(id)).or_else(|| {
+    if let Some(id) = result.call_id {
+        open.iter().rposition(|o| o.call.id == Some(id)).or_else(|| {
             // Gemini clients may give ids to responses alone.
             open.iter().position(|o| o.call.id.is_none() && result.name.is_some_and(|name| name == o.call.name))
-        }),
-        None => {
-            let newest = open.last()?.message;
-            let of_newest = |o: &Open<'_>| o.message == newest;
-            open.iter()
-                .position(|o| of_newest(o) && result.name.is_none_or(|name| name == o.call.name))
-                .or_else(|| open.iter().position(|o| result.name.is_some_and(|name| name == o.call.name)))
-        }
+        })
+    } else {
+        let newest = open.last()?.message;
+        let of_newest = |o: &Open<'_>| o.message == newest;
+        open.iter()
+            .position(|o| of_newest(o) && result.name.is_none_or(|name| name == o.call.name))
+            .or_else(|| open.iter().position(|o| result.name.is_some_and(|name| name == o.call.name)))
     }
 }
 

@@ -255,9 +255,10 @@ impl<'t> Scan<'t> {
             let key = if object {
                 let end = self.string(start)?;
                 let raw = self.cut(start, end)?;
-                let key = match raw.contains('\\') {
-                    true => Cow::Owned(serde_json::from_str(raw).map_err(|_| broken())?),
-                    false => Cow::Borrowed(raw.trim_matches('"')),
+                let key = if raw.contains('\\') {
+                    Cow::Owned(serde_json::from_str(raw).map_err(|_| broken())?)
+                } else {
+                    Cow::Borrowed(raw.trim_matches('"'))
                 };
                 start = self.blanks(self.blanks(end) + 1);
                 Some(key)
@@ -325,7 +326,7 @@ impl<'t> Scan<'t> {
                 None => out.push_str(self.cut(member.chunk.0, member.chunk.1)?),
             }
         }
-        seen += self.write_new(&members, node, &mut kept, out);
+        seen += Self::write_new(&members, node, &mut kept, out);
         if seen < node.children.len() {
             return Err(missing(place));
         }
@@ -334,13 +335,16 @@ impl<'t> Scan<'t> {
     }
 
     /// Adds what stands past the last member: new keys of an object, elements appended to an array.
-    fn write_new(&self, members: &Members<'_>, node: &Node<'_>, kept: &mut usize, out: &mut String) -> usize {
+    fn write_new(members: &Members<'_>, node: &Node<'_>, kept: &mut usize, out: &mut String) -> usize {
         let mut new: Vec<(&Cow<'_, str>, &Node<'_>)> = node
             .children
             .iter()
-            .filter(|(key, below)| match members.object {
-                true => below.set.is_some() && !members.items.iter().any(|m| m.key.as_ref() == Some(*key)),
-                false => key.parse() == Ok(members.items.len()) && !below.inserts.is_empty() && below.is_empty(),
+            .filter(|(key, below)| {
+                if members.object {
+                    below.set.is_some() && !members.items.iter().any(|m| m.key.as_ref() == Some(*key))
+                } else {
+                    key.parse() == Ok(members.items.len()) && !below.inserts.is_empty() && below.is_empty()
+                }
             })
             .collect();
         new.sort_by_key(|(key, _)| *key);

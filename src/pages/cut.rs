@@ -76,10 +76,10 @@ fn border(text: &str, start: usize, end: usize) -> usize {
     let window = &text.as_bytes()[start..end];
     // A border in the first half would waste the page.
     let half = window.len() / 2;
-    if let Some(at) = memchr::memrchr(b'\n', window).filter(|at| *at + 1 >= half.min(1)) {
-        if at + 1 >= half || !window[at + 1..].contains(&b' ') {
-            return start + at + 1;
-        }
+    if let Some(at) = memchr::memrchr(b'\n', window).filter(|at| *at + 1 >= half.min(1))
+        && (at + 1 >= half || !window[at + 1..].contains(&b' '))
+    {
+        return start + at + 1;
     }
     let record = window.windows(2).rposition(|pair| matches!(pair, b"}," | b"];" | b"}\t" | b"],")).map(|at| at + 2);
     let blank = memchr::memrchr3(b' ', b'\t', b',', window).map(|at| at + 1);

@@ -180,10 +180,11 @@ impl Pages {
     fn cut(&self, reference: &str) -> Result<Arc<(String, Vec<Cut>)>> {
         let text = self.text(reference)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((id, cut)) = &*last {
-            if id == reference && cut.0 == text {
-                return Ok(Arc::clone(cut));
-            }
+        if let Some((id, cut)) = &*last
+            && id == reference
+            && cut.0 == text
+        {
+            return Ok(Arc::clone(cut));
         }
         let pages = cut::cut(&text, self.page_tokens, &Tokenizer::by_name(&self.vocabulary)?);
         let cut = Arc::new((text, pages));
