@@ -3,15 +3,31 @@
 //! [`Tokenizer`] is the front that every layer above uses. Guards invariant 4: equal to the published
 //! tokenizer on any text. Special-token look-alikes in text count as ordinary text.
 
+#![allow(
+    clippy::inline_always,
+    reason = "the hot loops are compiled once a kind of machine, and only what is inlined gets its instructions"
+)]
+
+mod blocks;
+mod bpe;
 mod builtin;
+mod classes;
+mod core;
+#[cfg(test)]
+mod core_tests;
 mod engine;
 mod front;
 #[cfg(feature = "huggingface")]
 mod huggingface;
 mod known;
+mod pieces;
+mod prepare;
 mod rank_file;
+mod simd;
+mod split;
 mod store;
 mod tekken;
+mod vocabulary;
 
 pub use front::Tokenizer;
 pub use store::{AddOptions, Vocabulary, VocabularyKind, VocabularyStore};

@@ -1,0 +1,326 @@
+//! The counting core: split, look up, merge on a miss. The engine behind every rank vocabulary.
+//!
+//! Text goes through the block splitter 64 bytes at a time, or piece by piece through the scalar automaton where that
+//! can't go; each piece's count comes from the piece cache, and on a miss from the merge loop. Caches are kept in a
+//! few slots shared by all threads: a call takes a free one and gives it back, so that a clone of the tokenizer costs nothing
+//! and memory doesn't grow with threads. Guards invariant 4; must not allocate per piece.
+
+use super::blocks::{self, BLOCK, Classify};
+use super::bpe::{self, Scratch, WINDOW};
+use super::engine::Engine;
+use super::pieces::{LONGEST, PieceCache};
+use super::simd::{self, Job, Level};
+use super::split::{self, Family, Plain, Split};
+use super::vocabulary::Vocabulary;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Caches a tokenizer holds at most: more threads than this at once wait for each other.
+const MOST_CACHES: usize = 16;
+/// Texts of at least twice this many bytes are counted by several threads.
+const SHARE_BYTES: usize = 256 << 10;
+/// How far a safe border is looked for from where a share should end.
+const BORDER_SEARCH: usize = 64 << 10;
+
+/// A rank vocabulary with its way of splitting.
+pub(crate) struct Core {
+    name: String,
+    vocabulary: Vocabulary,
+    split: Split,
+    caches: Box<[Mutex<Option<Box<State>>>]>,
+    threads: usize,
+    level: Level,
+}
+
+/// What one call at a time uses.
+struct State {
+    pieces: PieceCache,
+    scratch: Scratch,
+}
+
+/// Runs `$body` with `$family` as the type of a split's constants.
+macro_rules! with_family {
+    ($split:expr, $family:ident => $body:expr) => {
+        match $split {
+            Split::Gpt2 => {
+                type $family = split::Gpt2;
+                $body
+            }
+            Split::Cl100k => {
+                type $family = split::Cl100k;
+                $body
+            }
+            Split::O200k => {
+                type $family = split::O200k;
+                $body
+            }
+            Split::Llama3 => {
+                type $family = split::Llama3;
+                $body
+            }
+            Split::Qwen => {
+                type $family = split::Qwen;
+                $body
+            }
+            Split::QwenMarks => {
+                type $family = split::QwenMarks;
+                $body
+            }
+            Split::Kimi => {
+                type $family = split::Kimi;
+                $body
+            }
+        }
+    };
+}
+
+impl Core {
+    /// A core over a vocabulary.
+    pub(crate) fn new(name: impl Into<String>, vocabulary: Vocabulary, split: Split) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            name: name.into(),
+            vocabulary,
+            split,
+            caches: (0..threads.min(MOST_CACHES)).map(|_| Mutex::new(None)).collect(),
+            threads,
+            level: simd::level(),
+        }
+    }
+
+    /// A core over `(bytes, id)` tokens where a lower id merges first.
+    ///
+    /// # Errors
+    /// What [`Vocabulary::from_ranks`] finds wrong.
+    #[allow(dead_code, reason = "for rank files that a user brings")]
+    pub(crate) fn from_ranks(name: impl Into<String>, tokens: &[(Vec<u8>, u32)], split: Split) -> crate::Result<Self> {
+        Ok(Self::new(name, Vocabulary::from_ranks(tokens)?, split))
+    }
+
+    #[cfg(test)]
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Tests run each level that the machine has.
+    #[cfg(test)]
+    pub(super) fn set_level(&mut self, level: Level) {
+        self.level = level;
+    }
+
+    /// A free cache, starting with the one this thread is likely to have used last.
+    fn state(&self) -> MutexGuard<'_, Option<Box<State>>> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed));
+        let own = OWN.try_with(|own| *own).unwrap_or(0) % self.caches.len();
+        let (before, after) = self.caches.split_at(own);
+        after
+            .iter()
+            .chain(before)
+            .find_map(|cache| cache.try_lock().ok())
+            .unwrap_or_else(|| self.caches[own].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts on this thread; some number over `limit` when the count is over it.
+    fn count_here(&self, text: &[u8], limit: usize) -> usize {
+        let mut state = self.state();
+        let State { pieces, scratch } =
+            &mut **state.get_or_insert_with(|| Box::new(State { pieces: PieceCache::new(), scratch: Scratch::default() }));
+        let pass = Pass { vocabulary: &self.vocabulary, level: self.level, text, limit };
+        with_family!(self.split, F => simd::run(self.level, Counting::<F> { pass, pieces, scratch, family: std::marker::PhantomData }))
+    }
+
+    /// Counts, sharing out large texts among threads at borders where every split cuts.
+    fn count_up_to(&self, text: &[u8], limit: usize) -> usize {
+        let shares = (text.len() / SHARE_BYTES).min(self.threads);
+        if shares < 2 {
+            return self.count_here(text, limit);
+        }
+        let mut rest = text;
+        let mut parts = Vec::with_capacity(shares);
+        for share in (2..=shares).rev() {
+            let Some(at) = safe_border(rest, rest.len() / share) else { break };
+            let (part, after) = rest.split_at(at);
+            parts.push(part);
+            rest = after;
+        }
+        std::thread::scope(|scope| {
+            let others: Vec<_> = parts.iter().map(|part| scope.spawn(|| self.count_here(part, limit))).collect();
+            let mut count = self.count_here(rest, limit);
+            for (other, part) in others.into_iter().zip(&parts) {
+                // A thread can't fail but by a defect; counting its part here then shows it.
+                count = count.saturating_add(other.join().unwrap_or_else(|_| self.count_here(part, limit)));
+            }
+            count
+        })
+    }
+}
+
+/// A byte offset near `from` at which every family cuts whatever stands before and after: a letter, then white space or
+/// punctuation other than a quote. A word takes neither, and only a quote can open a contraction.
+fn safe_border(text: &[u8], from: usize) -> Option<usize> {
+    use super::classes::{LETTER, NEWLINE, OTHER, SPACE};
+    let mut at = from;
+    while at < text.len() && text[at] & 0xC0 == 0x80 {
+        at += 1;
+    }
+    let mut before = 0;
+    while at < text.len().min(from + BORDER_SEARCH) {
+        let (class, length) = split::class_at(text, at, false);
+        if before & LETTER != 0 && (class & (SPACE | NEWLINE) != 0 || (class == OTHER && text[at] != b'\'')) {
+            return Some(at);
+        }
+        before = class;
+        at += length;
+    }
+    None
+}
+
+impl Engine for Core {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.count_up_to(text.as_bytes(), usize::MAX)
+    }
+
+    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
+        // Every token found is a token of the answer, so a running count over the limit settles it.
+        let count = self.count_up_to(text.as_bytes(), limit);
+        (count <= limit).then_some(count)
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        let mut scratch = Scratch::default();
+        let (vocabulary, text) = (&self.vocabulary, text.as_bytes());
+        with_family!(self.split, F => simd::run(self.level, Encoding::<F> { vocabulary, text, scratch: &mut scratch, ids: &mut ids, family: std::marker::PhantomData }));
+        ids
+    }
+
+    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        self.vocabulary.token(id).map(<[u8]>::to_vec)
+    }
+}
+
+/// Calls `each` with the start and end of every piece until it answers `false`.
+#[inline(always)]
+pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnMut(usize, usize) -> bool) {
+    let mut at = 0;
+    while at < text.len() {
+        if C::BLOCKS && text[at] < 0x80 {
+            let mut padded = [0; BLOCK];
+            let rest = &text[at..];
+            let (block, length) = if let Some(block) = rest.first_chunk::<BLOCK>() {
+                (block, BLOCK)
+            } else {
+                padded[..rest.len()].copy_from_slice(rest);
+                (&padded, rest.len())
+            };
+            let mut starts = blocks::starts::<F>(block, length, &C::masks(block));
+            if starts != 0 {
+                let base = at;
+                while starts != 0 {
+                    let end = base + starts.trailing_zeros() as usize;
+                    starts &= starts - 1;
+                    if !each(at, end) {
+                        return;
+                    }
+                    at = end;
+                }
+                continue;
+            }
+        }
+        let end = split::next::<F>(&mut Plain(text), at);
+        if !each(at, end) {
+            return;
+        }
+        at = end;
+    }
+}
+
+/// What counting reads.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    vocabulary: &'a Vocabulary,
+    level: Level,
+    text: &'a [u8],
+    limit: usize,
+}
+
+struct Counting<'a, F> {
+    pass: Pass<'a>,
+    pieces: &'a mut PieceCache,
+    scratch: &'a mut Scratch,
+    family: std::marker::PhantomData<F>,
+}
+
+impl<F: Family> Job for Counting<'_, F> {
+    type Answer = usize;
+
+    #[inline(always)]
+    fn run<C: Classify>(self) -> usize {
+        let Self { pass, pieces, scratch, .. } = self;
+        let mut count = 0;
+        for_pieces::<F, C>(pass.text, |at, end| {
+            count += if end - at <= LONGEST {
+                pieces.count(pass.text, at, end, |piece| missed(pass, piece))
+            } else {
+                uncached(pass, &pass.text[at..end], pass.limit.saturating_sub(count), scratch)
+            };
+            count <= pass.limit
+        });
+        count
+    }
+}
+
+/// Out of line, so that the loop around the cache stays small; compiled for the machine again.
+#[cold]
+#[inline(never)]
+fn missed(pass: Pass<'_>, piece: &[u8]) -> usize {
+    struct Missed<'a>(&'a Vocabulary, &'a [u8]);
+    impl Job for Missed<'_> {
+        type Answer = usize;
+        #[inline(always)]
+        fn run<C: Classify>(self) -> usize {
+            bpe::count_short(self.0, self.1)
+        }
+    }
+    simd::run(pass.level, Missed(pass.vocabulary, piece))
+}
+
+#[inline(never)]
+fn uncached(pass: Pass<'_>, piece: &[u8], limit: usize, scratch: &mut Scratch) -> usize {
+    struct Long<'a>(&'a Vocabulary, &'a [u8], usize, &'a mut Scratch);
+    impl Job for Long<'_> {
+        type Answer = usize;
+        #[inline(always)]
+        fn run<C: Classify>(self) -> usize {
+            let Self(vocabulary, piece, limit, scratch) = self;
+            if piece.len() <= WINDOW { bpe::count_short(vocabulary, piece) } else { bpe::count_long(vocabulary, piece, limit, scratch) }
+        }
+    }
+    simd::run(pass.level, Long(pass.vocabulary, piece, limit, scratch))
+}
+
+struct Encoding<'a, F> {
+    vocabulary: &'a Vocabulary,
+    text: &'a [u8],
+    scratch: &'a mut Scratch,
+    ids: &'a mut Vec<u32>,
+    family: std::marker::PhantomData<F>,
+}
+
+impl<F: Family> Job for Encoding<'_, F> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run<C: Classify>(self) {
+        let Self { vocabulary, text, scratch, ids, .. } = self;
+        for_pieces::<F, C>(text, |at, end| {
+            bpe::encode_piece(vocabulary, &text[at..end], scratch, ids);
+            true
+        });
+    }
+}

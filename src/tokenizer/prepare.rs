@@ -1,0 +1,189 @@
+//! Turns a rank vocabulary into the flat tables that the merge loop reads. Plain `std` code, compiled twice: into the
+//! build script for the built-in vocabularies, and into the crate for rank files that a user brings.
+//!
+//! In byte pair encoding by ranks each token that can arise at all arises from exactly one pair: inside a token the
+//! merges run in the same order whatever stands around it. So one pair a token is all that the merge loop must know;
+//! any other pair with the same bytes is always broken up by an earlier merge. Tokens that can't arise by merging are
+//! kept apart: they are used only when they are a whole piece.
+
+#![allow(clippy::cast_possible_truncation, reason = "ids are checked to be under 2^21, and a vocabulary's bytes are far under 4 GiB")]
+
+use std::collections::HashMap;
+
+/// Bits of an id in a slot of the pair table.
+pub(crate) const ID_BITS: u32 = 21;
+/// Largest id that the pair table can hold, plus one.
+pub(crate) const ID_LIMIT: u32 = 1 << ID_BITS;
+/// No token; also an empty slot of the byte pair table.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Slots in a bucket: one cache line.
+pub(crate) const BUCKET: usize = 8;
+
+/// A vocabulary's tables, each little-endian and flat so that they can be written to a file and read in place.
+pub(crate) struct Tables {
+    /// 256 ids of the single bytes, then 65,536 ids of byte pairs ([`NONE`] where no token).
+    pub(crate) bytes: Vec<[u8; 4]>,
+    /// Buckets of `left << 42 | right << 21 | merged`, all ones where empty.
+    pub(crate) pairs: Vec<[u8; 64]>,
+    /// Where each id's bytes start in `text`, one entry more than ids; equal neighbours where there is no such id.
+    pub(crate) offsets: Vec<[u8; 4]>,
+    /// The bytes of all tokens, by id.
+    pub(crate) text: Vec<u8>,
+    /// Ids of tokens that merging can't produce, ascending.
+    pub(crate) whole: Vec<[u8; 4]>,
+}
+
+/// Which bucket a pair belongs to, of `2^bits`.
+#[inline]
+pub(crate) const fn bucket_of(left: u32, right: u32, bits: u32) -> usize {
+    let key = ((left as u64) << ID_BITS) | right as u64;
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
+}
+
+/// Prepares the tables of `(bytes, id)` tokens, where a lower id merges first.
+///
+/// # Errors
+/// What is wrong with the vocabulary: a missing single byte, an id or token given twice, an id out of range.
+pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
+    let mut ids: HashMap<&[u8], u32, Fold> = HashMap::with_capacity_and_hasher(tokens.len(), Fold);
+    let mut longest = 0;
+    let mut limit = 0;
+    for (bytes, id) in tokens {
+        if *id >= ID_LIMIT - 1 {
+            return Err(format!("id {id} is over the {ID_LIMIT} that the tables hold"));
+        }
+        if bytes.is_empty() {
+            return Err(format!("id {id} has no bytes"));
+        }
+        if ids.insert(bytes, *id).is_some() {
+            return Err(format!("id {id} has the same bytes as another"));
+        }
+        longest = longest.max(bytes.len());
+        limit = limit.max(*id as usize + 1);
+    }
+    let mut by_id: Vec<&[u8]> = vec![&[]; limit];
+    for (bytes, id) in tokens {
+        if !std::mem::replace(&mut by_id[*id as usize], bytes.as_slice()).is_empty() {
+            return Err(format!("id {id} is given twice"));
+        }
+    }
+
+    let mut single = vec![NONE; 256 + 65_536];
+    for byte in 0..=255_u8 {
+        let id = ids.get([byte].as_slice());
+        single[usize::from(byte)] = *id.ok_or_else(|| format!("no token for the single byte {byte:#04x}"))?;
+    }
+
+    let mut pairs = Vec::with_capacity(tokens.len());
+    let mut whole = Vec::new();
+    let mut parts = Vec::new();
+    for (id, bytes) in by_id.iter().enumerate().filter(|(_, bytes)| bytes.len() > 1) {
+        let id = id as u32;
+        match last_split(bytes, &ids, &mut parts) {
+            Some(at) => {
+                let (left, right) = (ids[&bytes[..at]], ids[&bytes[at..]]);
+                if bytes.len() == 2 {
+                    single[256 + usize::from(bytes[0]) * 256 + usize::from(bytes[1])] = id;
+                }
+                pairs.push((left, right, id));
+            }
+            None => whole.push(id.to_le_bytes()),
+        }
+    }
+
+    let mut bits = 3;
+    while (BUCKET << bits) * 4 < pairs.len() * 5 {
+        bits += 1;
+    }
+    let mut buckets = vec![[u64::MAX; BUCKET]; 1 << bits];
+    for (left, right, id) in pairs {
+        let mut bucket = bucket_of(left, right, bits);
+        loop {
+            if let Some(slot) = buckets[bucket].iter_mut().find(|slot| **slot == u64::MAX) {
+                *slot = u64::from(left) << (2 * ID_BITS) | u64::from(right) << ID_BITS | u64::from(id);
+                break;
+            }
+            bucket = (bucket + 1) % buckets.len();
+        }
+    }
+
+    let mut offsets = Vec::with_capacity(limit + 1);
+    let mut text = Vec::new();
+    for bytes in by_id {
+        offsets.push((text.len() as u32).to_le_bytes());
+        text.extend_from_slice(bytes);
+    }
+    offsets.push((text.len() as u32).to_le_bytes());
+    Ok(Tables {
+        bytes: single.into_iter().map(u32::to_le_bytes).collect(),
+        pairs: buckets
+            .into_iter()
+            .map(|bucket| {
+                let mut line = [0; 64];
+                for (place, slot) in line.chunks_exact_mut(8).zip(bucket) {
+                    place.copy_from_slice(&slot.to_le_bytes());
+                }
+                line
+            })
+            .collect(),
+        offsets,
+        text,
+        whole,
+    })
+}
+
+/// Where the last merge joins the two parts of `bytes`, or `None` when merging does not end in one token.
+fn last_split(bytes: &[u8], ids: &HashMap<&[u8], u32, Fold>, parts: &mut Vec<(usize, u32)>) -> Option<usize> {
+    if bytes.len() == 2 {
+        return Some(1);
+    }
+    let rank = |from: usize, to: usize| ids.get(&bytes[from..to]).copied().unwrap_or(NONE);
+    // Each part: where it starts, and the rank of the pair that it opens.
+    parts.clear();
+    parts.extend((0..bytes.len()).map(|at| (at, if at + 2 <= bytes.len() { rank(at, at + 2) } else { NONE })));
+    while parts.len() > 2 {
+        let (at, &(_, lowest)) = parts.iter().enumerate().min_by_key(|(_, part)| part.1)?;
+        if lowest == NONE {
+            return None;
+        }
+        parts.remove(at + 1);
+        let end = |part: usize, parts: &Vec<(usize, u32)>| parts.get(part).map_or(bytes.len(), |part| part.0);
+        parts[at].1 = if at + 1 < parts.len() { rank(parts[at].0, end(at + 2, parts)) } else { NONE };
+        if at > 0 {
+            parts[at - 1].1 = rank(parts[at - 1].0, end(at + 1, parts));
+        }
+    }
+    parts.get(1).map(|part| part.0)
+}
+
+/// A short multiply hash: the build script runs unoptimized, where the standard one takes seconds.
+#[derive(Clone, Copy, Default)]
+struct Fold;
+
+struct Folded(u64);
+
+impl std::hash::BuildHasher for Fold {
+    type Hasher = Folded;
+    fn build_hasher(&self) -> Folded {
+        Folded(0)
+    }
+}
+
+impl std::hash::Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}

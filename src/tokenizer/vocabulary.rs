@@ -1,0 +1,151 @@
+//! A rank vocabulary as flat tables: the built-in ones embedded and read in place, a user's rank file prepared once.
+//!
+//! Read by the merge loop (`bpe.rs`) and the core. Starting costs nothing: pages of the tables arrive as they are touched.
+
+#![allow(clippy::cast_possible_truncation, reason = "an id in a slot has 21 bits")]
+
+use super::prepare::{self, BUCKET, ID_BITS, ID_LIMIT, NONE};
+use crate::error::{Error, Kind, Result};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// The tables of one vocabulary. See [`prepare::Tables`] for what each holds.
+pub(crate) struct Vocabulary {
+    bytes: Cow<'static, [[u8; 4]]>,
+    pairs: Cow<'static, [[u8; 64]]>,
+    offsets: Cow<'static, [[u8; 4]]>,
+    text: Cow<'static, [u8]>,
+    whole: HashMap<Vec<u8>, u32>,
+    bucket_bits: u32,
+}
+
+/// Embedded tables must start on a cache line for a bucket to be one.
+#[repr(C, align(64))]
+struct Aligned<T: ?Sized>(T);
+
+macro_rules! embed {
+    ($name:literal, $part:literal) => {{
+        static TABLE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".", $part)));
+        &TABLE.0
+    }};
+}
+
+macro_rules! embedded {
+    ($name:literal) => {
+        Vocabulary::new(
+            Cow::Borrowed(embed!($name, "bytes").as_chunks().0),
+            Cow::Borrowed(embed!($name, "pairs").as_chunks().0),
+            Cow::Borrowed(embed!($name, "offsets").as_chunks().0),
+            Cow::Borrowed(embed!($name, "text")),
+            embed!($name, "whole").as_chunks().0,
+        )
+    };
+}
+
+impl Vocabulary {
+    pub(super) fn o200k() -> Self {
+        embedded!("o200k")
+    }
+
+    pub(super) fn cl100k() -> Self {
+        embedded!("cl100k")
+    }
+
+    pub(super) fn p50k() -> Self {
+        embedded!("p50k")
+    }
+
+    pub(super) fn r50k() -> Self {
+        embedded!("r50k")
+    }
+
+    fn new(
+        bytes: Cow<'static, [[u8; 4]]>,
+        pairs: Cow<'static, [[u8; 64]]>,
+        offsets: Cow<'static, [[u8; 4]]>,
+        text: Cow<'static, [u8]>,
+        whole: &[[u8; 4]],
+    ) -> Self {
+        let bucket_bits = pairs.len().ilog2();
+        let mut made = Self { bytes, pairs, offsets, text, whole: HashMap::new(), bucket_bits };
+        made.whole = whole
+            .iter()
+            .filter_map(|id| {
+                let id = u32::from_le_bytes(*id);
+                Some((made.token(id)?.to_vec(), id))
+            })
+            .collect();
+        made
+    }
+
+    /// Prepares a vocabulary from `(bytes, id)` tokens, a lower id merging first. Takes some 100 ms for 100,000 tokens.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] when a single byte is missing, an id or token is given twice, or an id is 2^21 or more.
+    pub(crate) fn from_ranks(tokens: &[(Vec<u8>, u32)]) -> Result<Self> {
+        let tables = prepare::prepare(tokens)
+            .map_err(|what| Error::new(Kind::InvalidInput, format!("the rank vocabulary is not usable: {what}")))?;
+        Ok(Self::new(
+            Cow::Owned(tables.bytes),
+            Cow::Owned(tables.pairs),
+            Cow::Owned(tables.offsets),
+            Cow::Owned(tables.text),
+            &tables.whole,
+        ))
+    }
+
+    /// The id of a single byte.
+    #[inline(always)]
+    pub(super) fn byte(&self, byte: u8) -> u32 {
+        self.bytes.get(usize::from(byte)).map_or(NONE, |id| u32::from_le_bytes(*id))
+    }
+
+    /// The id of two bytes as one token, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn byte_pair(&self, left: u8, right: u8) -> u32 {
+        self.bytes.get(256 + (usize::from(left) << 8 | usize::from(right))).map_or(NONE, |id| u32::from_le_bytes(*id))
+    }
+
+    /// The id that `left` and `right` merge into, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn pair(&self, left: u32, right: u32) -> u32 {
+        let key = u64::from(left) << ID_BITS | u64::from(right);
+        let mut at = prepare::bucket_of(left, right, self.bucket_bits);
+        // A bucket is one cache line; nearly every search ends in the first. No bucket chain is longer than the table.
+        for _ in 0..self.pairs.len() {
+            let Some(bucket) = self.pairs.get(at) else { return NONE };
+            let slots = bucket.as_chunks::<8>().0;
+            let mut found = NONE;
+            for slot in slots {
+                let slot = u64::from_le_bytes(*slot);
+                if slot >> ID_BITS == key {
+                    found = (slot & u64::from(ID_LIMIT - 1)) as u32;
+                }
+            }
+            if found != NONE || slots.get(BUCKET - 1).is_none_or(|slot| u64::from_le_bytes(*slot) == u64::MAX) {
+                return found;
+            }
+            at = (at + 1) & (self.pairs.len() - 1);
+        }
+        NONE
+    }
+
+    /// The token that `piece` is as a whole although merging can't produce it.
+    #[inline(always)]
+    pub(super) fn whole(&self, piece: &[u8]) -> Option<u32> {
+        if self.whole.is_empty() { None } else { self.whole.get(piece).copied() }
+    }
+
+    /// The bytes of a token.
+    pub(super) fn token(&self, id: u32) -> Option<&[u8]> {
+        let id = usize::try_from(id).ok()?;
+        let at = |id: usize| Some(u32::from_le_bytes(*self.offsets.get(id)?) as usize);
+        self.text.get(at(id)?..at(id + 1)?).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Ids run from 0 to below this; some may be unused.
+    #[cfg(test)]
+    pub(super) fn limit(&self) -> u32 {
+        u32::try_from(self.offsets.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+}
