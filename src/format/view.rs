@@ -242,7 +242,12 @@ pub struct Tool<'a> {
 impl Tool<'_> {
     /// The MCP server prefix of a namespaced tool name (`mcp__server__tool`, `server__tool`), if it has one.
     pub fn server(&self) -> Option<&str> {
-        let rest = self.name.strip_prefix("mcp__").unwrap_or(self.name);
+        Self::server_of(self.name)
+    }
+
+    /// The same for a bare name, as calls and results carry it.
+    pub fn server_of(name: &str) -> Option<&str> {
+        let rest = name.strip_prefix("mcp__").unwrap_or(name);
         let (server, tool) = rest.split_once("__")?;
         (!server.is_empty() && !tool.is_empty()).then_some(server)
     }

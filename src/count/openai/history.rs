@@ -1,0 +1,290 @@
+//! Messages, calls, results and replayed reasoning, each in its family's frame.
+//!
+//! Called by the renderer of this family, message by message in prompt order. Keeps what a later message needs of an earlier
+//! one: which call a result answers, and which calls were shown as one.
+
+use super::images::Rule;
+use super::rules::{Family, Parallel, Rules};
+use super::schema::{Style, print, spaced};
+use super::sheet::{Piece, Sheet, of_message, of_tool};
+use super::{RenderContext, header};
+use crate::count::{Confidence, Part, PartKind};
+use crate::format::{Arguments, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContentBody, ToolResult};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+const COMPACT: Style = Style { item: ",", key: ":", ascii: false };
+/// Around the wrapped results of parallel calls.
+const WRAPPED_RESULT: u64 = 10;
+/// Around replayed reasoning.
+const REASONING_FRAME: u64 = 4;
+
+/// The walk over a history.
+pub(super) struct History<'c, 'a> {
+    context: &'c RenderContext<'a>,
+    rules: &'c Rules,
+    images: Option<Rule>,
+    /// Cost of the format's name in the header of assistant texts.
+    answer_header: u64,
+    /// Names of calls by id.
+    names: HashMap<&'a str, &'a str>,
+    /// Name of the latest call, for results without an id.
+    latest: Option<&'a str>,
+    /// Ids of calls that were shown as one, by id: the number of their group.
+    groups: HashMap<&'a str, usize>,
+    group_count: usize,
+    /// The group whose results are being gathered, its first message, and the results so far.
+    open: Option<(usize, Part, Vec<Value>)>,
+    last_user: Option<usize>,
+    /// Results that follow in the same message list, to know where a group of results ends.
+    total: usize,
+}
+
+impl<'c, 'a> History<'c, 'a> {
+    pub(super) fn new(context: &'c RenderContext<'a>, rules: &'c Rules, _family: Family, answer_header: u64) -> Self {
+        let messages = &context.conversation.messages;
+        Self {
+            context,
+            rules,
+            images: context.profile.image_rule.as_deref().and_then(Rule::parse),
+            answer_header,
+            names: HashMap::new(),
+            latest: None,
+            groups: HashMap::new(),
+            group_count: 0,
+            open: None,
+            last_user: messages.iter().rposition(|m| m.role == Role::User),
+            total: messages.len(),
+        }
+    }
+
+    /// Counts one message; `tail` is text that joins it.
+    pub(super) fn message(&mut self, at: usize, message: &'c Message<'a>, tail: Vec<Piece<'_>>, sheet: &mut Sheet) {
+        let calls: Vec<(&str, &'c ToolCall<'a>)> = message
+            .items
+            .iter()
+            .filter_map(|item| match &item.body {
+                ItemBody::ToolCall(call) => Some((item.place.as_str(), call)),
+                _ => None,
+            })
+            .collect();
+        let results = message.items.iter().any(|item| matches!(item.body, ItemBody::ToolResult(_)));
+        if !results {
+            self.close(sheet);
+        }
+        let alone = calls.is_empty() && !results && !only_reasoning(message);
+        if alone || has_text(message) {
+            self.text(message, tail, sheet);
+        }
+        for item in &message.items {
+            match &item.body {
+                ItemBody::Reasoning(reasoning) => self.reasoning(at, message, &item.place, reasoning, sheet),
+                ItemBody::ToolResult(result) => self.result(message, &item.place, result, sheet),
+                _ => {}
+            }
+        }
+        if !calls.is_empty() {
+            self.calls(message, &calls, sheet);
+        }
+        if at + 1 == self.total {
+            self.close(sheet);
+        }
+    }
+
+    /// A message of text and media.
+    fn text(&mut self, message: &Message<'_>, tail: Vec<Piece<'_>>, sheet: &mut Sheet) {
+        let mut frame = self.rules.message + sheet.n(&header(message));
+        if message.role == Role::Assistant {
+            frame += self.rules.assistant_channel + self.answer_header;
+        }
+        sheet.message_frame(message, frame);
+        let kind = match message.role {
+            Role::System | Role::Developer => PartKind::System,
+            Role::Assistant => PartKind::Assistant,
+            _ => PartKind::User,
+        };
+        let mut run: Vec<Piece<'_>> = Vec::new();
+        for item in &message.items {
+            match &item.body {
+                ItemBody::Text(text) => run.push(Piece::new(of_message(kind, message, &item.place), text.as_ref())),
+                ItemBody::Image(media) => {
+                    flush(&mut run, sheet);
+                    self.picture(of_message(PartKind::Image, message, &item.place), media, sheet);
+                }
+                ItemBody::File(media) | ItemBody::Audio(media) | ItemBody::Video(media) => {
+                    flush(&mut run, sheet);
+                    file(of_message(PartKind::File, message, &item.place), media, sheet);
+                }
+                ItemBody::Other(_) => {
+                    flush(&mut run, sheet);
+                    sheet.unknown(of_message(PartKind::Overhead, message, &item.place));
+                }
+                _ => {}
+            }
+        }
+        if !tail.is_empty() {
+            run.push(Piece::new(of_message(PartKind::Overhead, message, &message.place), "\n\n"));
+            run.extend(tail);
+        }
+        flush(&mut run, sheet);
+    }
+
+    fn picture(&self, part: Part, media: &Media<'_>, sheet: &mut Sheet) {
+        match self.images {
+            Some(rule) => {
+                let weight = rule.weigh(media);
+                let confidence = if weight.bound == 0 { Confidence::Exact } else { Confidence::Estimate };
+                sheet.out.push(Part { tokens: weight.tokens, confidence, bound: Some(weight.bound), ..part });
+            }
+            None => sheet.unknown(part),
+        }
+    }
+
+    fn calls(&mut self, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
+        for (_, call) in calls {
+            if let Some(id) = call.id {
+                self.names.insert(id, call.name);
+            }
+            self.latest = Some(call.name);
+        }
+        if calls.len() > 1 && self.rules.parallel == Parallel::Wrapped {
+            self.wrapped(message, calls, sheet);
+            return;
+        }
+        for (place, call) in calls {
+            let head = sheet.n(&format!("assistant to=functions.{}", call.name));
+            let id = if call.item_id.is_some() { self.rules.call_item_id } else { 0 };
+            let owner = of_tool(of_message(PartKind::Overhead, message, place), call.name);
+            sheet.out.push(Part { tokens: self.rules.call + head + id, ..owner });
+            let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
+            sheet.block(vec![Piece::new(part, arguments(call))]);
+        }
+    }
+
+    /// Several calls as one call of the wrapper tool.
+    fn wrapped(&mut self, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
+        self.group_count += 1;
+        let head = sheet.n("assistant to=multi_tool_use.parallel");
+        sheet.message_frame(message, self.rules.call + head);
+        let mut pieces = Vec::with_capacity(calls.len() + 1);
+        for (index, (place, call)) in calls.iter().enumerate() {
+            if let Some(id) = call.id {
+                self.groups.insert(id, self.group_count);
+            }
+            let mut one = String::new();
+            let text = arguments(call);
+            let parameters: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            print(&json!({"recipient_name": format!("functions.{}", call.name), "parameters": parameters}), &mut one, &COMPACT);
+            let open = if index == 0 { "{\"tool_uses\":[" } else { "," };
+            let close = if index + 1 == calls.len() { "]}" } else { "" };
+            let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
+            pieces.push(Piece::new(part, format!("{open}{one}{close}")));
+        }
+        sheet.block(pieces);
+    }
+
+    fn result(&mut self, message: &Message<'a>, place: &str, result: &ToolResult<'a>, sheet: &mut Sheet) {
+        let name = result.call_id.and_then(|id| self.names.get(id).copied()).or(result.name).or(self.latest).unwrap_or_default();
+        let part = of_tool(of_message(PartKind::ToolResult, message, place), name);
+        if let Some(group) = result.call_id.and_then(|id| self.groups.get(id).copied()) {
+            if self.open.as_ref().is_some_and(|(open, ..)| *open != group) {
+                self.close(sheet);
+            }
+            let text = self.result_text(result, &part, sheet);
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            match &mut self.open {
+                Some((_, _, values)) => values.push(value),
+                None => self.open = Some((group, part, vec![value])),
+            }
+            return;
+        }
+        self.close(sheet);
+        let frame = if result.legacy { 3 } else { self.rules.result } + sheet.n(name);
+        sheet.out.push(Part { kind: PartKind::Overhead, tokens: frame, ..part.clone() });
+        let text = self.result_text(result, &part, sheet);
+        sheet.block(vec![Piece::new(part, text)]);
+    }
+
+    /// Text of a result; media in it are counted at once.
+    fn result_text(&self, result: &ToolResult<'_>, part: &Part, sheet: &mut Sheet) -> String {
+        let mut text = String::new();
+        for content in &result.content {
+            let owner = |kind| Part { kind, place: content.place.clone(), ..part.clone() };
+            match &content.body {
+                ToolContentBody::Text(piece) => text.push_str(piece),
+                ToolContentBody::Json(value) => text.push_str(&spaced(value)),
+                ToolContentBody::Image(media) => self.picture(owner(PartKind::Image), media, sheet),
+                ToolContentBody::File(media) => file(owner(PartKind::File), media, sheet),
+                ToolContentBody::Other(_) => sheet.unknown(owner(PartKind::Overhead)),
+            }
+        }
+        text
+    }
+
+    /// Ends a group of wrapped results.
+    fn close(&mut self, sheet: &mut Sheet) {
+        let Some((_, part, values)) = self.open.take() else { return };
+        sheet.out.push(Part { kind: PartKind::Overhead, tokens: WRAPPED_RESULT, name: None, server: None, ..part.clone() });
+        sheet.block(vec![Piece::new(part, spaced(&Value::Array(values)))]);
+    }
+
+    /// Reasoning that the request replays: dropped once a user message follows, else billed as it was made.
+    fn reasoning(&self, at: usize, message: &Message<'_>, place: &str, reasoning: &Reasoning<'_>, sheet: &mut Sheet) {
+        let part = of_message(PartKind::Reasoning, message, place);
+        let Some(signature) = reasoning.signature.filter(|_| self.last_user.is_none_or(|user| at > user)) else { return };
+        if let Some(tokens) = self.context.memory.recall(signature) {
+            // Some models report reasoning rounded down to a multiple of 64.
+            let rounded = tokens > 0 && tokens % 64 == 0;
+            let (tokens, bound) = if rounded { (tokens + 32, 32) } else { (tokens, 2) };
+            sheet.out.push(Part { tokens: tokens + REASONING_FRAME, confidence: Confidence::Calibrated, bound: Some(bound), ..part });
+            return;
+        }
+        // Encrypted text: a fixed head, then some six characters a token.
+        let tokens = (signature.len() as u64).saturating_sub(900) * 10 / 59;
+        sheet.out.push(Part { tokens, confidence: Confidence::Estimate, bound: Some(40 + tokens * 2 / 5), ..part });
+    }
+}
+
+fn only_reasoning(message: &Message<'_>) -> bool {
+    !message.items.is_empty() && message.items.iter().all(|item| matches!(item.body, ItemBody::Reasoning(_) | ItemBody::Other(_)))
+}
+
+fn has_text(message: &Message<'_>) -> bool {
+    message.items.iter().any(|item| match &item.body {
+        ItemBody::Text(text) => !text.is_empty(),
+        ItemBody::Image(_) | ItemBody::File(_) | ItemBody::Audio(_) | ItemBody::Video(_) => true,
+        _ => false,
+    })
+}
+
+fn flush(run: &mut Vec<Piece<'_>>, sheet: &mut Sheet) {
+    if !run.is_empty() {
+        sheet.block(std::mem::take(run));
+    }
+}
+
+/// A document or sound: only plain text has a weight that the body tells.
+fn file(part: Part, media: &Media<'_>, sheet: &mut Sheet) {
+    match media.text {
+        Some(text) => {
+            let tokens = sheet.n(text);
+            sheet.out.push(Part { tokens, confidence: Confidence::Estimate, bound: Some(50 + tokens / 4), ..part });
+        }
+        None => sheet.unknown(part),
+    }
+}
+
+/// Arguments as the server prints them: compact JSON, or the text itself where it isn't JSON.
+fn arguments(call: &ToolCall<'_>) -> String {
+    let value = match call.arguments {
+        Arguments::None => return String::new(),
+        Arguments::Json(value) => value.clone(),
+        Arguments::Text(text) => match serde_json::from_str(text) {
+            Ok(value) if call.other_type.is_none() => value,
+            _ => return text.to_owned(),
+        },
+    };
+    let mut out = String::new();
+    print(&value, &mut out, &COMPACT);
+    out
+}

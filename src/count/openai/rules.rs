@@ -1,0 +1,175 @@
+//! What differs between the OpenAI families and their two endpoints, as data.
+//!
+//! Read by the renderer of this family alone. Every constant is a count of markers and fixed words around a text;
+//! all were recovered from recorded bills of 2025 and 2026 (November 2026).
+
+use crate::format::Format;
+
+/// Where a block of hidden text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// Behind the text of the first system or developer message; a message of its own where there is none.
+    Joined,
+    /// Always a message of its own.
+    Apart,
+}
+
+/// How several calls in one assistant message are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parallel {
+    /// As one call of a wrapper tool, and all results as one list.
+    Wrapped,
+    /// Each as if it stood alone.
+    Single,
+}
+
+/// The name of the answer's format in the header of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerHeader {
+    /// Not shown.
+    None,
+    /// Shown where the request has no tools.
+    WithoutTools,
+}
+
+/// One family on one endpoint. Units are tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Start of the answer.
+    pub(super) priming: i64,
+    /// Around every message, without its role.
+    pub(super) message: u64,
+    /// On assistant texts of the history: the channel that they went to.
+    pub(super) assistant_channel: u64,
+    /// Around a call, without header and arguments.
+    pub(super) call: u64,
+    /// On a call that carries an id of its own beside its call id.
+    pub(super) call_item_id: u64,
+    /// Around a result, without name and content.
+    pub(super) result: u64,
+    /// Several calls in one message.
+    pub(super) parallel: Parallel,
+    /// Headings over the namespace of tools.
+    pub(super) tools_heading: bool,
+    /// Where the tools go.
+    pub(super) tools: Placement,
+    /// Correction on the tool block.
+    pub(super) tools_correction: i64,
+    /// Hidden text beside any tools.
+    pub(super) tools_hidden: i64,
+    /// Correction where the first tool has no description.
+    pub(super) undescribed: i64,
+    /// Where the answer's format goes; without tools, and with them.
+    pub(super) schema: Placement,
+    /// Around a format block that stands alone.
+    pub(super) schema_frame: u64,
+    /// The format's name in the answer's header.
+    pub(super) answer_header: AnswerHeader,
+    /// Whether `tool_choice` weighs anything.
+    pub(super) choice: bool,
+}
+
+const CLASSIC_CHAT: Rules = Rules {
+    priming: 3,
+    message: 3,
+    assistant_channel: 0,
+    call: 3,
+    call_item_id: 0,
+    result: 6,
+    parallel: Parallel::Wrapped,
+    tools_heading: true,
+    tools: Placement::Joined,
+    tools_correction: -1,
+    tools_hidden: 0,
+    undescribed: 0,
+    schema: Placement::Joined,
+    schema_frame: 4,
+    answer_header: AnswerHeader::WithoutTools,
+    choice: true,
+};
+
+const CLASSIC_RESPONSES: Rules = Rules {
+    call_item_id: 3,
+    result: 4,
+    parallel: Parallel::Single,
+    tools_heading: false,
+    tools: Placement::Apart,
+    schema: Placement::Apart,
+    schema_frame: 1,
+    answer_header: AnswerHeader::None,
+    ..CLASSIC_CHAT
+};
+
+const O_CHAT: Rules = Rules {
+    priming: 2,
+    call: 3,
+    result: 6,
+    parallel: Parallel::Single,
+    tools_correction: 0,
+    answer_header: AnswerHeader::None,
+    schema: Placement::Apart,
+    choice: false,
+    ..CLASSIC_CHAT
+};
+
+const O_RESPONSES: Rules = Rules {
+    call: 5,
+    call_item_id: 3,
+    result: 8,
+    tools_correction: -1,
+    undescribed: -1,
+    schema: Placement::Apart,
+    schema_frame: 0,
+    ..O_CHAT
+};
+
+const FIVE_CHAT: Rules = Rules {
+    assistant_channel: 2,
+    call: 7,
+    result: 8,
+    tools: Placement::Apart,
+    tools_correction: -1,
+    tools_hidden: 82,
+    undescribed: -1,
+    schema_frame: 4,
+    ..O_CHAT
+};
+
+const FIVE_RESPONSES: Rules = Rules { call: 5, call_item_id: 3, tools_hidden: 0, schema_frame: 0, ..FIVE_CHAT };
+
+/// A family of models that share a prompt layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    /// gpt-3.5, gpt-4, 4o, 4.1, 4.5.
+    Classic,
+    /// The first reasoning models: like classic, with text of their own that isn't known.
+    EarlyReasoning,
+    /// o1, o3, o4.
+    O,
+    /// gpt-5 and later.
+    Five,
+}
+
+impl Family {
+    /// The family of a renderer's name.
+    pub(super) fn of(renderer: &str) -> Self {
+        match renderer {
+            "openai-o1-mini" => Self::EarlyReasoning,
+            "harmony-o" => Self::O,
+            name if name.starts_with("harmony") => Self::Five,
+            _ => Self::Classic,
+        }
+    }
+
+    /// Its rules on an endpoint. Formats that OpenAI doesn't serve are counted as Chat Completions.
+    pub(super) fn rules(self, format: Format) -> Rules {
+        match (self, format == Format::Responses) {
+            (Self::Classic | Self::EarlyReasoning, false) => CLASSIC_CHAT,
+            (Self::Classic | Self::EarlyReasoning, true) => CLASSIC_RESPONSES,
+            (Self::O, false) => O_CHAT,
+            (Self::O, true) => O_RESPONSES,
+            (Self::Five, false) => FIVE_CHAT,
+            (Self::Five, true) => FIVE_RESPONSES,
+        }
+    }
+}
