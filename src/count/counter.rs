@@ -26,6 +26,8 @@ pub struct CountOptions {
     pub provider: Option<Provider>,
     /// A profile to use instead of looking the model up.
     pub profile: Option<Arc<Profile>>,
+    /// Whether the response is streamed, for formats whose body doesn't say (Gemini names it in the URL); `None` when not known.
+    pub stream: Option<bool>,
     /// What earlier responses reported for replayed reasoning.
     pub memory: Arc<ReasoningMemory>,
 }
@@ -79,6 +81,7 @@ impl Counter {
             conversation: &conversation,
             profile: &profile,
             provider: options.provider.as_ref(),
+            stream: options.stream,
             memory: &options.memory,
             tokenizer: &Tokenizer::by_name,
         })?;

@@ -16,11 +16,33 @@ pub struct ReasoningMemory {
 impl ReasoningMemory {
     /// Remembers that the reasoning behind `signature` (as sent, base64) cost `tokens`.
     pub fn remember(&mut self, signature: &str, tokens: u64) {
-        self.tokens.insert(xxh3_128(signature.as_bytes()), tokens);
+        self.tokens.insert(key(signature), tokens);
     }
 
     /// Tokens of the reasoning behind `signature`, if remembered.
     pub fn recall(&self, signature: &str) -> Option<u64> {
-        self.tokens.get(&xxh3_128(signature.as_bytes())).copied()
+        self.tokens.get(&key(signature)).copied()
+    }
+}
+
+/// Hash of a signature in one spelling: client libraries replay base64 in the URL-safe alphabet and without padding.
+fn key(signature: &str) -> u128 {
+    let signature = signature.trim_end_matches('=');
+    if signature.contains(['-', '_']) {
+        return xxh3_128(signature.replace('-', "+").replace('_', "/").as_bytes());
+    }
+    xxh3_128(signature.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_signature_in_two_spellings() {
+        let mut memory = ReasoningMemory::default();
+        memory.remember("AY89a1+O/w==", 42);
+        assert_eq!(memory.recall("AY89a1-O_w"), Some(42));
+        assert_eq!(memory.recall("AY89a1-O_x"), None);
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) profile: &'a Profile,
     /// Whose endpoint bills it, when known.
     pub(crate) provider: Option<&'a Provider>,
+    /// Whether the response is streamed, where the caller says so.
+    pub(crate) stream: Option<bool>,
     /// What earlier responses reported for replayed reasoning.
     pub(crate) memory: &'a ReasoningMemory,
     /// Gives the tokenizer of a vocabulary name, or an error when it isn't present.

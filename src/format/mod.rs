@@ -7,7 +7,6 @@ mod anthropic;
 mod chat;
 mod converse;
 mod detect;
-mod edit;
 mod gemini;
 pub(crate) mod json;
 mod mcp;
@@ -16,8 +15,6 @@ mod responses;
 mod view;
 
 pub use detect::Detection;
-pub use edit::Edit;
-pub(crate) use edit::quote;
 pub use view::*;
 
 use crate::error::{Error, Kind, Result};
