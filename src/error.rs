@@ -152,6 +152,27 @@ impl Error {
         self.0.offset
     }
 
+    /// The error as JSON: `{"kind","message"}`, and `path`, `offset`, `suggestions` where known.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut out = serde_json::Map::new();
+        out.insert("kind".into(), self.kind().as_str().into());
+        let mut message = String::new();
+        for doing in self.0.context.iter().rev() {
+            message.push_str(doing);
+            message.push_str(": ");
+        }
+        message.push_str(self.message());
+        out.insert("message".into(), message.into());
+        out.insert("path".into(), self.path().into());
+        if let Some(offset) = self.offset() {
+            out.insert("offset".into(), offset.into());
+        }
+        if !self.suggestions().is_empty() {
+            out.insert("suggestions".into(), self.suggestions().into());
+        }
+        serde_json::Value::Object(out)
+    }
+
     /// Near names or accepted values, best first.
     pub fn suggestions(&self) -> &[String] {
         &self.0.suggestions

@@ -1,6 +1,9 @@
 //! Token accounting and context management for language-model requests.
 
 mod budget;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 mod count;
 mod error;
 mod format;

@@ -1,3 +1,5 @@
-//! The process edge.
+//! The process edge: hands the arguments to the command line and returns its exit code.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    plimsoll::cli::run()
+}

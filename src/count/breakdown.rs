@@ -148,6 +148,16 @@ impl Breakdown {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.tokens))
     }
 
+    /// Tokens by kind of part, in the kinds' order; kinds without tokens are left out.
+    pub fn by_kind(&self) -> std::collections::BTreeMap<PartKind, u64> {
+        let mut sums = std::collections::BTreeMap::new();
+        for part in self.parts.iter().filter(|part| part.tokens > 0) {
+            let sum: &mut u64 = sums.entry(part.kind).or_default();
+            *sum = sum.saturating_add(part.tokens);
+        }
+        sums
+    }
+
     /// The least sure confidence of all parts; exact when there are none.
     pub fn confidence(&self) -> Confidence {
         self.parts.iter().map(|part| part.confidence).max().unwrap_or(Confidence::Exact)

@@ -9,6 +9,7 @@ mod counter;
 mod gemini;
 mod generic;
 mod grok;
+mod json;
 pub(crate) mod media;
 mod memory;
 mod nova;

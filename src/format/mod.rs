@@ -91,10 +91,7 @@ impl Request {
     /// [`Kind::LimitExceeded`] for a body over a cap.
     pub fn parse(body: &[u8], format: Format) -> Result<Self> {
         let (text, value) = json::parse(body)?;
-        if !(value.is_object() || format == Format::Mcp && value.is_array()) {
-            return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
-        }
-        Ok(Self { text, value, format })
+        Self::checked(text, value, format)
     }
 
     /// Reads a body and tells its format from its structure.
@@ -105,6 +102,30 @@ impl Request {
         let (text, value) = json::parse(body)?;
         let detection = detect::detect(&value)?;
         Ok((Self { text, value, format: detection.format }, detection))
+    }
+
+    /// Takes a body that is parsed already; its text becomes the value's compact form.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] for a body that isn't an object.
+    pub fn from_value(value: Value, format: Format) -> Result<Self> {
+        Self::checked(value.to_string(), value, format)
+    }
+
+    /// As [`Request::from_value`], with the format told from its structure.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] when the body belongs to no known format.
+    pub fn detect_value(value: Value) -> Result<(Self, Detection)> {
+        let detection = detect::detect(&value)?;
+        Ok((Self { text: value.to_string(), value, format: detection.format }, detection))
+    }
+
+    fn checked(text: String, value: Value, format: Format) -> Result<Self> {
+        if !(value.is_object() || format == Format::Mcp && value.is_array()) {
+            return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
+        }
+        Ok(Self { text, value, format })
     }
 
     /// The wire format.

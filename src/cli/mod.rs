@@ -1,0 +1,87 @@
+//! The command line: parses arguments, calls the library, prints. Decides nothing.
+//!
+//! One file a subcommand. Exit codes are a contract: 0 fits (or done), 1 does not fit, 2 bad input.
+//! Results go to standard output, errors to standard error; with `--json` both go to standard output.
+
+mod args;
+mod batch;
+mod budget;
+mod count;
+mod input;
+mod loadline;
+mod models;
+mod output;
+mod paint;
+mod shell;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use output::{Output, Status};
+use std::process::ExitCode;
+
+/// Token accounting and context management for language-model requests.
+///
+/// Counts a request as its provider will bill it, and says how much the model may still write.
+#[derive(Parser, Debug)]
+#[command(
+    name = "plimsoll",
+    version,
+    max_term_width = 110,
+    after_help = "Exit codes: 0 fits (or done), 1 does not fit, 2 bad input.\nColours follow NO_COLOR and the terminal; figures are tokens unless they say otherwise."
+)]
+struct Cli {
+    /// Print JSON, errors included, for scripts.
+    #[arg(long, global = true)]
+    json: bool,
+    /// When to colour.
+    #[arg(long, global = true, value_enum, default_value_t = paint::When::Auto)]
+    color: paint::When,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Count a request: total, parts, and the load line of its window.
+    Count(count::CountArgs),
+    /// Decide how much output to ask for, and which limit binds.
+    Budget(budget::BudgetArgs),
+    /// List, show and import models.
+    Models(models::ModelsArgs),
+    /// Print a completion script for a shell.
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page (roff).
+    Man,
+}
+
+/// Runs the command line of this process and returns its exit code.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Status::BadInput.into() } else { Status::Done.into() };
+        }
+    };
+    let mut output = Output::new(cli.json, cli.color);
+    let result = match &cli.command {
+        Command::Count(args) => count::run(args, &mut output),
+        Command::Budget(args) => budget::run(args, &mut output),
+        Command::Models(args) => models::run(args, &mut output),
+        Command::Completions(args) => shell::completions(args, &mut Cli::command(), &mut output),
+        Command::Man => shell::man(Cli::command(), &mut output),
+    };
+    match result {
+        Ok(status) => status.into(),
+        Err(error) => output.fail(&error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}
