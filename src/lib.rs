@@ -1,22 +1,38 @@
 //! Token accounting and context management for language-model requests.
 
 mod budget;
+mod check;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+mod compact;
 mod count;
 mod error;
 mod format;
 pub mod limits;
 mod models;
+mod pages;
 mod tokenizer;
 
 pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
+pub use check::{Finding, Fix, Repaired, Severity, check, repair};
+pub use compact::{
+    Decision, Mark, Outcome, Pin, Plan, PlannedEdit, Policy, Step, Stuck, StuckPart, Summarizer, SummarizerKind, SummaryTask, TrimTools,
+    plan, plan_pages, undo,
+};
+#[cfg(feature = "endpoint")]
+pub use compact::{Endpoint, EndpointSummarizer};
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
 pub use format::{
-    Arguments, Conversation, Detection, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat, Role,
-    Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
+    Arguments, Conversation, Detection, Edit, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat,
+    Role, Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
 pub use models::{ImportReport, Models, Profile, Provider};
+#[cfg(feature = "pages-disk")]
+pub use pages::DiskStore;
+pub use pages::{
+    Clock, Entry, Hit, MemoryStore, Page, PageStat, PageStore, Pages, READ_TOOL, SEARCH_TOOL, StoreLimits, StoreUsage, answer_page_call,
+    page_tool_definitions,
+};
 pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};

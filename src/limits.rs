@@ -43,3 +43,14 @@ pub const MAX_VOCABULARY_BYTES: u64 = 256 << 20;
 
 /// Longest name of a vocabulary in the store, in bytes: it becomes a folder's name.
 pub const MAX_VOCABULARY_NAME: usize = 64;
+/// Largest text kept in a page store, in bytes: a body's largest part can't pass the body's cap.
+pub const MAX_PAGE_ENTRY_BYTES: u64 = 256 << 20;
+
+/// Longest pattern of a page search, in bytes. People's patterns stay under 200.
+pub const MAX_PATTERN_BYTES: usize = 4_096;
+
+/// Largest compiled pattern of a page search, in bytes: bounds memory and time of counted repetitions.
+pub const MAX_PATTERN_COMPILED_BYTES: usize = 2 << 20;
+
+/// Most hits that one page search gives.
+pub const MAX_SEARCH_HITS: usize = 1_000;

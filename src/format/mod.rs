@@ -7,6 +7,7 @@ mod anthropic;
 mod chat;
 mod converse;
 mod detect;
+mod edit;
 mod gemini;
 pub(crate) mod json;
 mod mcp;
@@ -15,6 +16,8 @@ mod responses;
 mod view;
 
 pub use detect::Detection;
+pub use edit::Edit;
+pub(crate) use edit::quote;
 pub use view::*;
 
 use crate::error::{Error, Kind, Result};

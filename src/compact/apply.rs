@@ -1,0 +1,104 @@
+//! Applying a plan: first everything that is cut is kept, then the new request is handed out; and the way back.
+//!
+//! One put of the store for all pages and the plan's own record, so that a request is handed out only when nothing
+//! can be lost any more (invariant 9).
+
+use super::plan::{Plan, PlannedEdit};
+use crate::error::{Error, Kind, Result};
+use crate::format::{Format, Request, quote};
+use crate::pages::{Entry, Pages};
+use serde::{Deserialize, Serialize};
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The new request.
+    pub request: Request,
+    /// Tokens before.
+    pub before: u64,
+    /// Tokens after.
+    pub after: u64,
+    /// What was edited.
+    pub edits: Vec<PlannedEdit>,
+    /// Id for [`undo`].
+    pub undo: String,
+    /// Tokens at the start of the prompt that a provider's cache still holds.
+    pub cache_broken_from: u64,
+}
+
+/// A plan as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    format: String,
+    request: String,
+    pages: Vec<String>,
+}
+
+impl Plan {
+    /// Keeps what the plan cuts, then hands the new request out.
+    ///
+    /// # Errors
+    /// As [`crate::PageStore::put`]; the request is then as it was, and nothing was cut.
+    pub fn apply(self, original: &Request, pages: &Pages) -> Result<Outcome> {
+        let record = Record {
+            version: 1,
+            format: original.format().to_string(),
+            request: original.text().to_owned(),
+            pages: self.edits.iter().filter_map(|edit| edit.reference.clone()).collect(),
+        };
+        let text = serde_json::to_string(&record).map_err(|e| Error::new(Kind::Internal, "a plan could not be written").caused_by(e))?;
+        let mut entries = self.pages;
+        entries.push(Entry { id: self.id.clone(), text });
+        pages.keep_all(&entries).map_err(|e| e.context("keeping what the plan cuts"))?;
+        Ok(Outcome {
+            request: self.request,
+            before: self.before,
+            after: self.after,
+            edits: self.edits,
+            undo: self.id,
+            cache_broken_from: self.cache_broken_from,
+        })
+    }
+}
+
+/// The request as it was before the plan with this id, byte for byte.
+///
+/// # Errors
+/// [`Kind::NotFound`] when the plan is not in this tenant's store (any more), [`Kind::Corrupt`] when its record is damaged.
+pub fn undo(pages: &Pages, plan: &str) -> Result<Request> {
+    let record = record(pages, plan)?;
+    let format = record.format.parse().map_err(|e: Error| e.context("reading a kept plan"))?;
+    Request::parse(record.request.as_bytes(), format)
+}
+
+/// References of what a plan cut, in the order of its edits: for searching all of it.
+///
+/// # Errors
+/// As [`undo`].
+pub fn plan_pages(pages: &Pages, plan: &str) -> Result<Vec<String>> {
+    let mut list = record(pages, plan)?.pages;
+    list.dedup();
+    Ok(list)
+}
+
+fn record(pages: &Pages, plan: &str) -> Result<Record> {
+    if !plan.starts_with("pl_") {
+        return Err(Error::new(Kind::NotFound, "a plan's id starts with `pl_`"));
+    }
+    serde_json::from_str(&pages.text(plan)?).map_err(|e| Error::new(Kind::Corrupt, "the plan's record is damaged").caused_by(e))
+}
+
+/// A user's message that says `text`, in a format's JSON.
+pub(super) fn user_message(format: Format, text: &str) -> String {
+    let text = quote(text);
+    match format {
+        Format::Chat | Format::Mcp => format!("{{\"role\":\"user\",\"content\":{text}}}"),
+        Format::Responses => {
+            format!("{{\"type\":\"message\",\"role\":\"user\",\"content\":[{{\"type\":\"input_text\",\"text\":{text}}}]}}")
+        }
+        Format::Anthropic => format!("{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":{text}}}]}}"),
+        Format::Gemini => format!("{{\"role\":\"user\",\"parts\":[{{\"text\":{text}}}]}}"),
+        Format::Converse => format!("{{\"role\":\"user\",\"content\":[{{\"text\":{text}}}]}}"),
+    }
+}

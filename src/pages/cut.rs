@@ -1,0 +1,131 @@
+//! Cutting a kept text into pages: on line or record borders, each page under a bound in tokens.
+//!
+//! Pure: the same text and bound give the same pages, so that a page number stays good. A line longer than a
+//! page is cut at record borders (`},` and the like), then at blanks, then between characters.
+
+use crate::tokenizer::Tokenizer;
+use std::ops::Range;
+
+/// One page's place in its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Bytes.
+    pub(super) bytes: Range<usize>,
+    /// Number of the first line on it, from 1.
+    pub(super) line: usize,
+    /// Its size in tokens.
+    pub(super) tokens: usize,
+}
+
+/// Cuts `text` into pages of at most `bound` tokens (at least one character a page).
+pub(super) fn cut(text: &str, bound: usize, tokenizer: &Tokenizer) -> Vec<Cut> {
+    let bound = bound.max(16);
+    let mut pages = Vec::new();
+    let (mut start, mut line) = (0, 1);
+    while start < text.len() {
+        let (end, tokens) = page_end(text, start, bound, tokenizer);
+        pages.push(Cut { bytes: start..end, line, tokens });
+        line += memchr::memchr_iter(b'\n', &text.as_bytes()[start..end]).count();
+        start = end;
+    }
+    if pages.is_empty() {
+        pages.push(Cut { bytes: 0..0, line: 1, tokens: 0 });
+    }
+    pages
+}
+
+/// Where the page that starts at `start` ends: the longest stretch to a border that holds within the bound.
+fn page_end(text: &str, start: usize, bound: usize, tokenizer: &Tokenizer) -> (usize, usize) {
+    // Guess by four bytes a token, then let the count correct the guess.
+    let rest = text.len() - start;
+    let mut bytes = bound.saturating_mul(4).min(rest);
+    let mut best = None;
+    for _ in 0..12 {
+        let end = border(text, start, start + bytes);
+        match tokenizer.count_within(&text[start..end], bound) {
+            Some(tokens) => {
+                let roomy = tokens.saturating_mul(8) < bound.saturating_mul(7);
+                if best.is_none_or(|(b, _)| end > b) {
+                    best = Some((end, tokens));
+                }
+                if end == text.len() || !roomy {
+                    break;
+                }
+                let grown = (bytes.saturating_mul(bound) / tokens.max(1)).min(bytes.saturating_mul(4)).min(rest);
+                if grown <= bytes {
+                    break;
+                }
+                bytes = grown;
+            }
+            None if best.is_some() => break,
+            None => bytes = (end - start).saturating_mul(2) / 3,
+        }
+    }
+    best.unwrap_or_else(|| {
+        let end = char_end(text, start, start + 16.min(rest));
+        (end, tokenizer.count(&text[start..end]))
+    })
+}
+
+/// The last good border in `start..=end`, always past `start`.
+fn border(text: &str, start: usize, end: usize) -> usize {
+    if end >= text.len() {
+        return text.len();
+    }
+    let end = char_end(text, start, end);
+    let window = &text.as_bytes()[start..end];
+    // A border in the first half would waste the page.
+    let half = window.len() / 2;
+    if let Some(at) = memchr::memrchr(b'\n', window).filter(|at| *at + 1 >= half.min(1))
+        && (at + 1 >= half || !window[at + 1..].contains(&b' '))
+    {
+        return start + at + 1;
+    }
+    let record = window.windows(2).rposition(|pair| matches!(pair, b"}," | b"];" | b"}\t" | b"],")).map(|at| at + 2);
+    let blank = memchr::memrchr3(b' ', b'\t', b',', window).map(|at| at + 1);
+    let newline = memchr::memrchr(b'\n', window).map(|at| at + 1);
+    for found in [newline, record, blank].into_iter().flatten() {
+        if found >= half {
+            return start + found;
+        }
+    }
+    end
+}
+
+/// The nearest character border at or before `end`, but past `start`.
+fn char_end(text: &str, start: usize, end: usize) -> usize {
+    let mut end = end.min(text.len());
+    while end > start && !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end == start {
+        end = start + text[start..].chars().next().map_or(0, char::len_utf8);
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_cover_the_text_within_the_bound_and_break_at_lines() {
+        let tokenizer = Tokenizer::by_name("o200k_base").unwrap();
+        let lines: String = (0..500).map(|i| format!("line {i} says something about {}\n", i * 7919)).collect();
+        let long = "x,y;".repeat(4000);
+        let wide = "名字😀".repeat(900);
+        for text in [lines.as_str(), long.as_str(), wide.as_str(), "", "\n\n\n"] {
+            let pages = cut(text, 100, &tokenizer);
+            let mut at = 0;
+            for page in &pages {
+                assert_eq!(page.bytes.start, at);
+                at = page.bytes.end;
+                assert!(page.tokens <= 100 && page.tokens == tokenizer.count(&text[page.bytes.clone()]));
+            }
+            assert_eq!(at, text.len());
+        }
+        let pages = cut(&lines, 100, &tokenizer);
+        assert!(pages.iter().all(|p| lines[p.bytes.clone()].ends_with('\n')));
+        assert_eq!(pages[1].line, 1 + lines[pages[0].bytes.clone()].lines().count());
+    }
+}
