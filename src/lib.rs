@@ -36,3 +36,9 @@ pub use pages::{
     page_tool_definitions,
 };
 pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
+
+/// What the command that fits the prices of Claude text needs; no part of the stable interface.
+#[doc(hidden)]
+pub mod fitting {
+    pub use crate::count::{ClaudeDesign, ClaudePrices, KIND_NAMES, KINDS, Kinds, claude_design};
+}

@@ -10,6 +10,7 @@ mod gemini;
 mod generic;
 mod grok;
 mod json;
+mod json_text;
 pub(crate) mod media;
 mod memory;
 mod nova;
@@ -18,5 +19,7 @@ mod render;
 mod template;
 
 pub use breakdown::*;
+#[doc(hidden)]
+pub use claude::{ClaudeDesign, ClaudePrices, KIND_NAMES, KINDS, Kinds, claude_design};
 pub use counter::{Count, CountOptions, Counter};
 pub use memory::ReasoningMemory;

@@ -32,3 +32,13 @@ pub fn exchanges(name: &str) -> Option<Vec<serde_json::Value>> {
     let path = shared(&format!("ground-truth/{name}.jsonl.gz"))?;
     Some(gunzip(&path).lines().map(|line| serde_json::from_str(line).expect("one exchange a line")).collect())
 }
+
+/// Input tokens by the provider's own count, cache reads and writes included, whichever format's field names it uses.
+pub fn billed_input(usage: &serde_json::Value) -> Option<u64> {
+    let field = |name: &str| usage.get(name).and_then(serde_json::Value::as_u64);
+    let sum = |first: &str, more: [&str; 2]| Some(field(first)? + more.iter().filter_map(|name| field(name)).sum::<u64>());
+    sum("input_tokens", ["cache_creation_input_tokens", "cache_read_input_tokens"])
+        .or_else(|| sum("inputTokens", ["cacheWriteInputTokens", "cacheReadInputTokens"]))
+        .or_else(|| field("prompt_tokens"))
+        .or_else(|| field("promptTokenCount"))
+}
