@@ -110,6 +110,7 @@ pub fn claude_design(
         profile: &profile,
         provider,
         memory: &super::ReasoningMemory::default(),
+        stream: None,
         tokenizer: &Tokenizer::by_name,
     })?;
     let mut design = ClaudeDesign { fixed: 0, kinds: Kinds::default(), spread: 0.0, renderer: profile.renderer.clone(), settled: true };
