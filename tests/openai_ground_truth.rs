@@ -183,6 +183,10 @@ fn counts_equal_the_bill() {
                 }
             };
             let total = count.breakdown.total();
+            if std::env::var("PLIMSOLL_RESIDUALS").is_ok_and(|v| v == "all") {
+                let sure = count.breakdown.confidence().as_str();
+                println!("row\t{id}\t{family}\t{format}\t{}\t{sure}\t{total}\t{billed}", kind(&row["request"]));
+            }
             if count.breakdown.confidence() == Confidence::Unbounded {
                 unbounded += usize::from(own);
                 if std::env::var_os("PLIMSOLL_RESIDUALS").is_some() {

@@ -155,7 +155,12 @@ impl<'c, 'a> History<'c, 'a> {
             let head = sheet.n(&format!("assistant to=functions.{}", call.name));
             let id = if call.item_id.is_some() { self.rules.call_item_id } else { 0 };
             let owner = of_tool(of_message(PartKind::Overhead, message, place), call.name);
-            sheet.out.push(Part { tokens: self.rules.call + head + id, ..owner });
+            let mut bound = if id > 0 { self.rules.item_id_bound } else { 0 };
+            if calls.len() > 1 {
+                bound += self.rules.parallel_bound;
+            }
+            let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
+            sheet.out.push(Part { tokens: self.rules.call + head + id, confidence, bound: Some(bound), ..owner });
             let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
             sheet.block(vec![Piece::new(part, arguments(call))]);
         }

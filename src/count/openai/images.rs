@@ -1,7 +1,7 @@
 //! What a picture weighs: tile and patch rules, by the profile's image rule.
 //!
 //! Called by the renderer of this family and by others that bill pictures the same way. Rules are text in the
-//! model table: `tile:BASE:TILE` and `patch:BUDGET:MULTIPLIER` (providers' pages, November 2026). A picture whose size isn't in
+//! model table: `tile:BASE:TILE` and `patch:BUDGET:FACTOR:FRAME:DOUBT` (providers' pages and recorded bills, November 2026). A picture whose size isn't in
 //! the body (a URL, a file id) gets the middle of what the rule allows, with the rest as its bound.
 
 use crate::count::media;
@@ -19,8 +19,9 @@ pub(in crate::count) struct Weight {
 pub(in crate::count) enum Rule {
     /// A base and so much for each 512-pixel tile.
     Tile { base: u64, tile: u64 },
-    /// Patches of 32 pixels, at most `budget` of them, times a factor.
-    Patch { budget: u32, factor: f64 },
+    /// Patches of 32 pixels, at most `budget` of them, times a factor, and a frame; `doubt` is how far the factor may be
+    /// off, in percent, where sources differ.
+    Patch { budget: u32, factor: f64, frame: u64, doubt: u64 },
 }
 
 /// Longest side of a tiled picture after its first reduction, in pixels.
@@ -37,12 +38,17 @@ const PATCH_LONG: f64 = 2048.0;
 const LOW_BUDGET: u32 = 256;
 
 impl Rule {
-    /// Reads `tile:85:170` or `patch:1536:1.62`.
+    /// Reads `tile:85:170`, `patch:1536:1.62` or `patch:1536:1.2:2:20`. Without a frame it is one token, as most bills show.
     pub(in crate::count) fn parse(rule: &str) -> Option<Self> {
         let mut cells = rule.split(':');
         match (cells.next()?, cells.next()?, cells.next()?) {
             ("tile", base, tile) => Some(Self::Tile { base: base.parse().ok()?, tile: tile.parse().ok()? }),
-            ("patch", budget, factor) => Some(Self::Patch { budget: budget.parse().ok()?, factor: factor.parse().ok()? }),
+            ("patch", budget, factor) => Some(Self::Patch {
+                budget: budget.parse().ok()?,
+                factor: factor.parse().ok()?,
+                frame: cells.next().map_or(Some(1), |cell| cell.parse().ok())?,
+                doubt: cells.next().map_or(Some(0), |cell| cell.parse().ok())?,
+            }),
             _ => None,
         }
     }
@@ -57,7 +63,8 @@ impl Rule {
         }
         if let Some((width, height)) = picture.base64.and_then(media::dimensions) {
             let tokens = self.sized(width, height, picture.detail);
-            return Weight { tokens, bound: 0 };
+            let bound = if let Self::Patch { doubt, .. } = self { (tokens * doubt).div_ceil(100) } else { 0 };
+            return Weight { tokens, bound };
         }
         let (least, most) = self.range(low);
         Weight { tokens: least.midpoint(most), bound: (most - least).div_ceil(2) }
@@ -67,9 +74,9 @@ impl Rule {
     fn range(self, low: bool) -> (u64, u64) {
         match self {
             Self::Tile { base, tile } => (base + tile, base + 8 * tile),
-            Self::Patch { budget, factor } => {
-                let most = if low { budget.min(LOW_BUDGET) } else { budget };
-                (1, scaled(u64::from(most), factor))
+            Self::Patch { budget, factor, frame, doubt } => {
+                let most = scaled(u64::from(if low { budget.min(LOW_BUDGET) } else { budget }), factor);
+                (1 + frame, frame + most + (most * doubt).div_ceil(100))
             }
         }
     }
@@ -84,9 +91,9 @@ impl Rule {
                 let fit = (TILE_SHORT / width.min(height)).min(1.0);
                 base + tile * cells(width * fit, height * fit, TILE_SIDE)
             }
-            Self::Patch { budget, factor } => {
+            Self::Patch { budget, factor, frame, .. } => {
                 let budget = if detail == Some("low") { budget.min(LOW_BUDGET) } else { budget };
-                scaled(patches(width, height, f64::from(budget)), factor)
+                frame + scaled(patches(width, height, f64::from(budget)), factor)
             }
         }
     }
@@ -143,11 +150,11 @@ mod tests {
 
     #[test]
     fn patches_within_and_over_the_budget() {
-        let rule = Rule::parse("patch:1536:1.0").unwrap();
+        let rule = Rule::parse("patch:1536:1.0:0").unwrap();
         assert_eq!(rule.sized(1024, 1024, None), 1024);
         // The provider's own example: 1800 x 2400 comes to 1452 patches.
         assert_eq!(rule.sized(1800, 2400, None), 1452);
-        assert_eq!(Rule::parse("patch:1536:1.62").unwrap().sized(512, 512, None), 415);
+        assert_eq!(Rule::parse("patch:1536:1.62").unwrap().sized(512, 512, None), 416);
         assert_eq!(rule.sized(1, u32::MAX, None), 64);
         assert!(Rule::parse("tile:x:1").is_none() && Rule::parse("").is_none());
     }

@@ -67,6 +67,10 @@ pub(super) struct Rules {
     pub(super) answer_header: AnswerHeader,
     /// Whether `tool_choice` weighs anything.
     pub(super) choice: bool,
+    /// How far a call that carries an id of its own may be off: the provider replays such a call as it was sampled.
+    pub(super) item_id_bound: u64,
+    /// How far each call of several in one message may be off, where no bill has shown them.
+    pub(super) parallel_bound: u64,
 }
 
 const CLASSIC_CHAT: Rules = Rules {
@@ -86,6 +90,8 @@ const CLASSIC_CHAT: Rules = Rules {
     schema_frame: 4,
     answer_header: AnswerHeader::WithoutTools,
     choice: true,
+    item_id_bound: 0,
+    parallel_bound: 0,
 };
 
 const CLASSIC_RESPONSES: Rules = Rules {
@@ -100,42 +106,38 @@ const CLASSIC_RESPONSES: Rules = Rules {
     ..CLASSIC_CHAT
 };
 
-const O_CHAT: Rules = Rules {
+/// o1, o3-mini.
+const EARLY_O_CHAT: Rules = Rules {
     priming: 2,
-    call: 3,
-    result: 6,
     parallel: Parallel::Single,
+    tools: Placement::Apart,
     tools_correction: 0,
     answer_header: AnswerHeader::None,
     schema: Placement::Apart,
     choice: false,
+    item_id_bound: 4,
+    parallel_bound: 3,
     ..CLASSIC_CHAT
 };
 
-const O_RESPONSES: Rules = Rules {
-    call: 5,
-    call_item_id: 3,
-    result: 8,
-    tools_correction: -1,
-    undescribed: -1,
-    schema: Placement::Apart,
-    schema_frame: 0,
-    ..O_CHAT
-};
+/// o3, o4-mini: three more for a call and its result, however many calls there are.
+const O_CHAT: Rules = Rules { call: 5, result: 7, parallel_bound: 0, ..EARLY_O_CHAT };
+
+const O_RESPONSES: Rules =
+    Rules { call_item_id: 3, result: 8, tools: Placement::Joined, tools_correction: -1, undescribed: -1, schema_frame: 0, ..O_CHAT };
 
 const FIVE_CHAT: Rules = Rules {
     assistant_channel: 2,
     call: 7,
     result: 8,
-    tools: Placement::Apart,
     tools_correction: -1,
     tools_hidden: 82,
     undescribed: -1,
-    schema_frame: 4,
+    parallel_bound: 6,
     ..O_CHAT
 };
 
-const FIVE_RESPONSES: Rules = Rules { call: 5, call_item_id: 3, tools_hidden: 0, schema_frame: 0, ..FIVE_CHAT };
+const FIVE_RESPONSES: Rules = Rules { call: 5, call_item_id: 3, tools_hidden: 0, schema_frame: 0, parallel_bound: 0, ..FIVE_CHAT };
 
 /// A family of models that share a prompt layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +146,9 @@ pub(super) enum Family {
     Classic,
     /// The first reasoning models: like classic, with text of their own that isn't known.
     EarlyReasoning,
-    /// o1, o3, o4.
+    /// o1, o3-mini.
+    EarlyO,
+    /// o3, o4-mini.
     O,
     /// gpt-5 and later.
     Five,
@@ -155,6 +159,7 @@ impl Family {
     pub(super) fn of(renderer: &str) -> Self {
         match renderer {
             "openai-o1-mini" => Self::EarlyReasoning,
+            "harmony-o1" => Self::EarlyO,
             "harmony-o" => Self::O,
             name if name.starts_with("harmony") => Self::Five,
             _ => Self::Classic,
@@ -166,8 +171,9 @@ impl Family {
         match (self, format == Format::Responses) {
             (Self::Classic | Self::EarlyReasoning, false) => CLASSIC_CHAT,
             (Self::Classic | Self::EarlyReasoning, true) => CLASSIC_RESPONSES,
+            (Self::EarlyO, false) => EARLY_O_CHAT,
             (Self::O, false) => O_CHAT,
-            (Self::O, true) => O_RESPONSES,
+            (Self::EarlyO | Self::O, true) => O_RESPONSES,
             (Self::Five, false) => FIVE_CHAT,
             (Self::Five, true) => FIVE_RESPONSES,
         }
