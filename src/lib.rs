@@ -1,4 +1,9 @@
-//! Token accounting and context management for language-model requests.
+#![doc = include_str!("../README.md")]
+//!
+//! # Crate features
+//! The core needs none of them: it is synchronous and has no runtime and no network in its tree. `cli` and `server` (both default)
+//! give the binary; `cache`, `pages-disk`, `schema`, `templates` and `huggingface` (default) add a bounded cache, pages on disk,
+//! argument validation, chat templates and `tokenizer.json` files; `hub`, `endpoint` and `mcp` (off) are the only ones that can reach a network.
 
 mod budget;
 mod check;

@@ -4,7 +4,7 @@
 //! hands both to the family's renderer, and packs the result.
 
 use super::render::{self, RenderContext};
-use super::{Breakdown, ReasoningMemory};
+use super::{Breakdown, Confidence, ReasoningMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::Request;
 use crate::models::{Models, Profile, Provider};
@@ -39,6 +39,23 @@ pub struct Count {
     pub breakdown: Breakdown,
     /// The profile that was used.
     pub profile: Arc<Profile>,
+}
+
+impl Count {
+    /// Tokens in all: the sum of the breakdown.
+    pub fn total(&self) -> u64 {
+        self.breakdown.total()
+    }
+
+    /// How sure the total is.
+    pub fn confidence(&self) -> Confidence {
+        self.breakdown.confidence()
+    }
+
+    /// Most that the true total may differ, in tokens, either way; `None` when unbounded.
+    pub fn bound(&self) -> Option<u64> {
+        self.breakdown.bound()
+    }
 }
 
 impl Default for Counter {

@@ -21,7 +21,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(String, Value)> {
     }
     cap_nodes(bytes)?;
     let value = serde_json::from_str(text).map_err(|e| {
-        let offset = offset_of(text, e.line(), e.column());
+        // Serde's column counts what it has read: the offending byte, or all of the line at the end of the text.
+        let column = if e.is_eof() { e.column() } else { e.column().saturating_sub(1) };
+        let offset = offset_of(text, e.line(), column);
         Error::new(Kind::InvalidInput, format!("the body is not valid JSON: {}", without_place(&e))).at_offset(offset)
     })?;
     Ok((text.to_owned(), value))
@@ -64,11 +66,13 @@ fn cap_nodes(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Byte offset of serde's one-based line and column (in bytes).
+/// Byte offset of serde's one-based line and a column in bytes from that line's start.
 fn offset_of(text: &str, line: usize, column: usize) -> u64 {
-    let start =
-        if line <= 1 { 0 } else { memchr::memchr_iter(b'\n', text.as_bytes()).nth(line - 2).map_or(text.len(), |newline| newline + 1) };
-    (start + column.saturating_sub(1)).min(text.len()) as u64 + u64::from(start + column > text.len())
+    let start = match line.checked_sub(2) {
+        None => 0,
+        Some(newlines) => memchr::memchr_iter(b'\n', text.as_bytes()).nth(newlines).map_or(text.len(), |newline| newline + 1),
+    };
+    start.saturating_add(column).min(text.len()) as u64
 }
 
 /// Serde's message without its own "at line 1 column 2".
