@@ -10,6 +10,8 @@ mod check;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+#[cfg(feature = "client")]
+pub mod client;
 mod compact;
 mod count;
 mod error;
@@ -17,6 +19,10 @@ mod format;
 pub mod limits;
 mod models;
 mod pages;
+#[cfg(feature = "client")]
+pub mod proto;
+#[cfg(feature = "server")]
+pub mod server;
 mod tokenizer;
 
 pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
@@ -33,7 +39,7 @@ pub use format::{
     Arguments, Conversation, Detection, Edit, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat,
     Role, Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
-pub use models::{ImportReport, Models, Profile, Provider};
+pub use models::{Choice, ImportReport, Models, Profile, Provider};
 #[cfg(feature = "pages-disk")]
 pub use pages::DiskStore;
 pub use pages::{

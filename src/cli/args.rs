@@ -4,7 +4,7 @@ use super::input;
 use crate::count::{CountOptions, Counter};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Format};
-use crate::models::{Models, Profile, Provider};
+use crate::models::{Choice, Models, Profile, Provider};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -112,17 +112,7 @@ impl ModelArgs {
     }
 
     fn profile(&self, models: &Models, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
-        let found = if self.nearest { models.find_nearest(name, provider) } else { models.find(name, provider) };
-        let mut profile = match (found, self.window) {
-            (Ok(profile), _) => profile,
-            (Err(e), Some(window)) if e.kind() == Kind::UnknownModel => return Ok(models.custom(name, window, self.output_cap)),
-            (Err(e), _) => return Err(e),
-        };
-        if self.window.is_some() || self.output_cap.is_some() {
-            let limits = Arc::make_mut(&mut profile);
-            limits.window = self.window.or(limits.window);
-            limits.output_cap = self.output_cap.or(limits.output_cap);
-        }
-        Ok(profile)
+        let choice = Choice { nearest: self.nearest, window: self.window, output_cap: self.output_cap };
+        models.choose(name, provider, &choice)
     }
 }

@@ -3,6 +3,7 @@
 //! [`Models`] finds a [`Profile`] by any spelling of a model's name; [`Provider`] says whose endpoint bills. The data
 //! is in `data/`: families (tokenizer, renderer, image rule by name pattern), two lists of limits, names, hosts.
 
+mod choice;
 mod family;
 mod import;
 mod larger;
@@ -14,6 +15,7 @@ mod provider;
 mod rows;
 mod table;
 
+pub use choice::Choice;
 pub use import::ImportReport;
 pub use profile::Profile;
 pub use provider::Provider;

@@ -1,0 +1,141 @@
+//! A thin typed client of the gRPC service: one method a call, errors as the crate's own.
+//!
+//! For hosts that would rather ask a shared server than embed the core, and for the integration tests. Holds a
+//! connection that reconnects by itself; cheap to clone; retries nothing.
+
+use crate::error::{Error, Kind, Result};
+use crate::limits;
+use crate::proto::v1::count_service_client::CountServiceClient;
+use crate::proto::v1::model_service_client::ModelServiceClient;
+use crate::proto::{error_from_detail, error_from_status, v1};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{IntoStreamingRequest, Request, Streaming};
+
+/// A connection to a server.
+///
+/// ```no_run
+/// # async fn example() -> plimsoll::Result<()> {
+/// use plimsoll::client::Client;
+/// let mut client = Client::connect("http://127.0.0.1:7464").await?;
+/// let body = br#"{"model":"gpt-4o","messages":[{"role":"user","content":"hi"}]}"#;
+/// let count = client.count(Client::request(body.to_vec())).await?;
+/// println!("{} tokens", count.total);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    counts: CountServiceClient<Channel>,
+    models: ModelServiceClient<Channel>,
+    timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects to `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] for a malformed address; [`Kind::Unavailable`] when nobody answers there within 10 s.
+    pub async fn connect(address: &str) -> Result<Self> {
+        let endpoint = Endpoint::from_shared(address.to_owned())
+            .map_err(|e| Error::new(Kind::InvalidInput, "expected an address such as `http://127.0.0.1:7464`").caused_by(e))?;
+        let connected = endpoint.connect_timeout(Duration::from_secs(10)).connect().await;
+        let channel = connected.map_err(|e| Error::new(Kind::Unavailable, "no server answers at that address").caused_by(e))?;
+        Ok(Self::over(channel))
+    }
+
+    /// A client over a channel of the caller's (TLS, balancing, interceptors).
+    pub fn over(channel: Channel) -> Self {
+        let size = limits::DEFAULT_MESSAGE_BYTES;
+        Self {
+            counts: CountServiceClient::new(channel.clone()).max_decoding_message_size(size),
+            models: ModelServiceClient::new(channel).max_decoding_message_size(size),
+            timeout: None,
+        }
+    }
+
+    /// Gives every call this long; the server is told, and stops waiting work.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// A count request of a body whose format and model are its own to tell.
+    pub fn request(body: Vec<u8>) -> v1::CountRequest {
+        v1::CountRequest { payload: Some(v1::Payload { format: v1::Format::Auto.into(), body }), ..v1::CountRequest::default() }
+    }
+
+    fn call<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
+        request
+    }
+
+    /// Counts one request.
+    ///
+    /// # Errors
+    /// As [`crate::Counter::count`]; [`Kind::LimitExceeded`] when the server is busy or the body too large;
+    /// [`Kind::Unavailable`] when it can't be reached or the time ran out.
+    pub async fn count(&mut self, request: v1::CountRequest) -> Result<v1::CountResponse> {
+        let request = self.call(request);
+        self.counts.count(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Counts a stream of requests; answers come in order.
+    ///
+    /// # Errors
+    /// As [`Client::count`] for the stream as a whole; an error of one request is in its answer ([`answer`]).
+    pub async fn count_batch(
+        &mut self,
+        requests: impl IntoStreamingRequest<Message = v1::CountBatchRequest>,
+    ) -> Result<Streaming<v1::CountBatchResponse>> {
+        let mut requests = requests.into_streaming_request();
+        if let Some(timeout) = self.timeout {
+            requests.set_timeout(timeout);
+        }
+        self.counts.count_batch(requests).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Decides how much output to ask for.
+    ///
+    /// # Errors
+    /// As [`Client::count`] and [`crate::decide`].
+    pub async fn budget(&mut self, request: v1::BudgetRequest) -> Result<v1::BudgetResponse> {
+        let request = self.call(request);
+        self.counts.budget(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// The server's models.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when it can't be reached or the time ran out.
+    pub async fn list_models(&mut self, request: v1::ListModelsRequest) -> Result<Vec<v1::Model>> {
+        let request = self.call(request);
+        self.models.list_models(request).await.map(|r| r.into_inner().models).map_err(error_from_status)
+    }
+
+    /// One model by any spelling of its name.
+    ///
+    /// # Errors
+    /// [`Kind::UnknownModel`] with near names.
+    pub async fn get_model(&mut self, request: v1::GetModelRequest) -> Result<v1::Model> {
+        let request = self.call(request);
+        let answer = self.models.get_model(request).await.map_err(error_from_status)?;
+        answer.into_inner().model.ok_or_else(|| Error::new(Kind::Internal, "the server answered without a model"))
+    }
+}
+
+/// What one answer of a batch holds.
+///
+/// # Errors
+/// The error of that request.
+pub fn answer(response: v1::CountBatchResponse) -> Result<v1::CountResponse> {
+    match response.result {
+        Some(v1::count_batch_response::Result::Count(count)) => Ok(count),
+        Some(v1::count_batch_response::Result::Error(detail)) => Err(error_from_detail(detail)),
+        None => Err(Error::new(Kind::Internal, "the server's answer is empty")),
+    }
+}

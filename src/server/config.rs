@@ -1,0 +1,42 @@
+//! What a server is told before it starts. Plain values; opens nothing.
+//!
+//! Filled by `plimsoll serve` from flags and by embedding hosts; taken apart by [`super::run`].
+
+use crate::count::Counter;
+use crate::limits;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// A server's settings. [`ServerConfig::default`] suits a machine of its own.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Counts; carries the model table.
+    pub counter: Counter,
+    /// Largest message taken, in bytes (64 MiB).
+    pub message_bytes: usize,
+    /// Counts that run at a time (the machine's cores).
+    pub workers: usize,
+    /// Calls that may wait for a worker before further ones are refused with RESOURCE_EXHAUSTED (16 for each worker).
+    pub queue: usize,
+    /// How long calls under way may take to end after shutdown is asked for (10 s).
+    pub drain: Duration,
+    /// Longest time a call may take, whatever deadline it brings (none).
+    pub call_limit: Option<Duration>,
+    /// Calls at a time on one connection (128).
+    pub streams: u32,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        let workers = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+        Self {
+            counter: Counter::new(),
+            message_bytes: limits::DEFAULT_MESSAGE_BYTES,
+            workers,
+            queue: workers.saturating_mul(16),
+            drain: Duration::from_secs(10),
+            call_limit: None,
+            streams: 128,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Wire to domain and back: the only place that sees both. Pure; runs on the blocking pool.
+//!
+//! Called by `rpc`. Every enum is matched exhaustively, so that a new variant of the domain can't be forgotten here.
+
+use crate::budget::{self, Budget, BudgetPolicy, Limit, Margin, Remedy};
+use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
+use crate::error::{Error, Result};
+use crate::format::{Format, Request};
+use crate::models::{Choice, Models, Profile, Provider};
+use crate::proto::v1;
+use std::sync::Arc;
+
+/// Counts what a message carries.
+pub(super) fn count(counter: &Counter, message: &v1::CountRequest) -> Result<v1::CountResponse> {
+    let (request, count, _) = weigh(counter, message)?;
+    Ok(count_out(&count, request.format(), message.totals_only))
+}
+
+/// Budgets what a message carries.
+pub(super) fn budget(counter: &Counter, message: &v1::BudgetRequest) -> Result<v1::BudgetResponse> {
+    let inner = message.request.as_ref().ok_or_else(|| Error::invalid("", "the call carries no request"))?;
+    let policy = policy_in(message)?;
+    let (request, count, provider) = weigh(counter, inner)?;
+    let decided = budget::decide(&request.conversation()?, &count, &policy, counter.models(), provider.as_ref())?;
+    Ok(budget_out(decided, count_out(&count, request.format(), inner.totals_only)))
+}
+
+fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Count, Option<Provider>)> {
+    let payload = message.payload.as_ref().ok_or_else(|| Error::invalid("", "the call carries no payload"))?;
+    let request = match format_in(payload.format)? {
+        Some(format) => Request::parse(&payload.body, format)?,
+        None => Request::detect(&payload.body)?.0,
+    };
+    let blank = v1::ModelChoice::default();
+    let choice = message.model.as_ref().unwrap_or(&blank);
+    let provider = provider_in(&choice.provider)?;
+    let named = Some(choice.name.as_str()).filter(|name| !name.is_empty());
+    let profile = if choice.nearest || choice.window.is_some() || choice.output_cap.is_some() {
+        let name = match named {
+            Some(name) => Some(name.to_owned()),
+            None => request.conversation()?.model.map(str::to_owned),
+        };
+        let name = name.ok_or_else(|| Error::invalid("", "the body names no model; name one beside it"))?;
+        let chosen = Choice { nearest: choice.nearest, window: choice.window, output_cap: choice.output_cap };
+        Some(counter.models().choose(&name, provider.as_ref(), &chosen)?)
+    } else {
+        None
+    };
+    let mut memory = ReasoningMemory::default();
+    for (signature, tokens) in &message.reasoning_tokens {
+        memory.remember(signature, *tokens);
+    }
+    let options = CountOptions {
+        model: named.map(str::to_owned),
+        provider: provider.clone(),
+        profile,
+        stream: message.stream,
+        memory: Arc::new(memory),
+    };
+    let count = counter.count(&request, &options)?;
+    Ok((request, count, provider))
+}
+
+/// A provider hint, if one is given.
+pub(super) fn provider_in(text: &str) -> Result<Option<Provider>> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
+}
+
+fn format_in(format: i32) -> Result<Option<Format>> {
+    match v1::Format::try_from(format) {
+        Ok(v1::Format::Unspecified | v1::Format::Auto) => Ok(None),
+        Ok(v1::Format::Chat) => Ok(Some(Format::Chat)),
+        Ok(v1::Format::Responses) => Ok(Some(Format::Responses)),
+        Ok(v1::Format::Anthropic) => Ok(Some(Format::Anthropic)),
+        Ok(v1::Format::Gemini) => Ok(Some(Format::Gemini)),
+        Ok(v1::Format::Converse) => Ok(Some(Format::Converse)),
+        Ok(v1::Format::Mcp) => Ok(Some(Format::Mcp)),
+        Err(_) => Err(Error::invalid("", format!("format {format} is unknown to this version"))),
+    }
+}
+
+fn format_out(format: Format) -> v1::Format {
+    match format {
+        Format::Chat => v1::Format::Chat,
+        Format::Responses => v1::Format::Responses,
+        Format::Anthropic => v1::Format::Anthropic,
+        Format::Gemini => v1::Format::Gemini,
+        Format::Converse => v1::Format::Converse,
+        Format::Mcp => v1::Format::Mcp,
+    }
+}
+
+fn policy_in(message: &v1::BudgetRequest) -> Result<BudgetPolicy> {
+    use v1::budget_request::Margin as Wire;
+    let margin = match message.margin {
+        None | Some(Wire::MarginAuto(_)) => Margin::Auto,
+        Some(Wire::MarginTokens(tokens)) => Margin::Fixed(tokens),
+        Some(Wire::MarginPercent(share)) if (0.0..=100.0).contains(&share) => Margin::Percent(share),
+        Some(Wire::MarginPercent(_)) => return Err(Error::invalid("", "expected a margin of 0 to 100 percent")),
+    };
+    let usual = BudgetPolicy::default();
+    Ok(BudgetPolicy {
+        requested: message.requested,
+        margin,
+        min_visible: message.min_visible.unwrap_or(usual.min_visible),
+        require_whole: message.require_whole,
+    })
+}
+
+fn confidence_out(confidence: Confidence) -> i32 {
+    match confidence {
+        Confidence::Exact => v1::Confidence::Exact,
+        Confidence::Calibrated => v1::Confidence::Calibrated,
+        Confidence::Estimate => v1::Confidence::Estimate,
+        Confidence::Unbounded => v1::Confidence::Unbounded,
+    }
+    .into()
+}
+
+fn part_out(part: &Part) -> v1::Part {
+    let kind = match part.kind {
+        PartKind::System => v1::PartKind::System,
+        PartKind::User => v1::PartKind::User,
+        PartKind::Assistant => v1::PartKind::Assistant,
+        PartKind::Reasoning => v1::PartKind::Reasoning,
+        PartKind::ToolCall => v1::PartKind::ToolCall,
+        PartKind::ToolResult => v1::PartKind::ToolResult,
+        PartKind::ToolDefinition => v1::PartKind::ToolDefinition,
+        PartKind::Image => v1::PartKind::Image,
+        PartKind::File => v1::PartKind::File,
+        PartKind::ResponseFormat => v1::PartKind::ResponseFormat,
+        PartKind::Overhead => v1::PartKind::Overhead,
+    };
+    v1::Part {
+        kind: kind.into(),
+        path: part.place.clone(),
+        role: part.role.map(|role| role.as_str().to_owned()).unwrap_or_default(),
+        message: part.message.map(|index| index as u64),
+        name: part.name.clone().unwrap_or_default(),
+        server: part.server.clone().unwrap_or_default(),
+        tokens: part.tokens,
+        confidence: confidence_out(part.confidence),
+        bound: part.bound,
+    }
+}
+
+fn count_out(count: &Count, format: Format, totals_only: bool) -> v1::CountResponse {
+    let breakdown = &count.breakdown;
+    v1::CountResponse {
+        total: breakdown.total(),
+        confidence: confidence_out(breakdown.confidence()),
+        bound: breakdown.bound(),
+        model: count.profile.id.clone(),
+        tokenizer: count.profile.tokenizer.clone(),
+        renderer: count.profile.renderer.clone(),
+        format: format_out(format).into(),
+        parts: if totals_only { Vec::new() } else { breakdown.parts().iter().map(part_out).collect() },
+    }
+}
+
+fn limit_out(limit: Limit) -> i32 {
+    match limit {
+        Limit::Requested => v1::Limit::Requested,
+        Limit::OutputCap => v1::Limit::OutputCap,
+        Limit::Window => v1::Limit::Window,
+        Limit::InputCap => v1::Limit::InputCap,
+        Limit::Thinking => v1::Limit::Thinking,
+    }
+    .into()
+}
+
+fn weights_out(list: Vec<(String, u64)>, available: u64) -> v1::Weights {
+    v1::Weights { heaviest: list.into_iter().map(|(name, tokens)| v1::Weight { name, tokens }).collect(), available }
+}
+
+fn remedy_out(remedy: Remedy) -> v1::Remedy {
+    use v1::remedy::Remedy as Wire;
+    let wire = match remedy {
+        Remedy::LowerRequest { to } => Wire::LowerRequestTo(to),
+        Remedy::LowerThinking { by } => Wire::LowerThinkingBy(by),
+        Remedy::ShrinkResults { results, available } => Wire::ShrinkResults(weights_out(results, available)),
+        Remedy::DropTools { tools, available } => Wire::DropTools(weights_out(tools, available)),
+        Remedy::Compact { available } => Wire::CompactAvailable(available),
+        Remedy::LargerModel { models } => Wire::LargerModels(v1::Names { names: models }),
+    };
+    v1::Remedy { remedy: Some(wire) }
+}
+
+fn budget_out(budget: Budget, count: v1::CountResponse) -> v1::BudgetResponse {
+    let shortfall = budget.shortfall.map(|s| v1::Shortfall {
+        tokens: s.tokens,
+        limit: limit_out(s.limit),
+        remedies: s.remedies.into_iter().map(remedy_out).collect(),
+    });
+    v1::BudgetResponse {
+        fits: budget.fits,
+        granted: budget.granted,
+        limit: limit_out(budget.limit),
+        margin: budget.margin,
+        reserve: budget.reserve,
+        free: budget.free,
+        window: budget.window,
+        requested: budget.requested,
+        choices: budget.choices,
+        field: budget.field,
+        json_patch: budget.patch.to_string().into_bytes(),
+        shortfall,
+        notes: budget.notes,
+        count: Some(count),
+    }
+}
+
+/// A profile and the other names of its model.
+pub(super) fn model_out(models: &Models, profile: &Profile) -> v1::Model {
+    v1::Model {
+        id: profile.id.clone(),
+        maker: profile.maker.clone(),
+        window: profile.window,
+        input_cap: profile.input_cap,
+        output_cap: profile.output_cap,
+        tokenizer: profile.tokenizer.clone(),
+        proxy: profile.proxy,
+        renderer: profile.renderer.clone(),
+        image_rule: profile.image_rule.clone().unwrap_or_default(),
+        reasoning: profile.reasoning,
+        source: profile.source.clone(),
+        date: profile.date.clone(),
+        notes: profile.notes.clone().unwrap_or_default(),
+        aliases: models.aliases(&profile.id).map(str::to_owned).collect(),
+    }
+}

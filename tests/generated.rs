@@ -1,0 +1,35 @@
+//! The checked-in bindings are what the protos make: regenerates them, without protoc, and compares.
+//!
+//! After a change to a proto run it once with `PLIMSOLL_BLESS=1`, which writes the files instead. A new proto file
+//! in `proto/plimsoll/v1/` is picked up by itself.
+#![cfg(feature = "client")]
+
+use std::path::{Path, PathBuf};
+
+fn protos(root: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root.join("plimsoll/v1")).expect("the protos are part of the package");
+    let mut files: Vec<_> =
+        entries.filter_map(|entry| entry.ok().map(|e| e.path())).filter(|p| p.extension().is_some_and(|e| e == "proto")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn bindings_are_current() {
+    use prost::Message as _;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("proto");
+    let descriptors = protox::compile(protos(&root), [&root]).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    tonic_prost_build::configure().out_dir(out.path()).emit_rerun_if_changed(false).compile_fds(descriptors.clone()).unwrap();
+    let made =
+        [("plimsoll.v1.rs", std::fs::read(out.path().join("plimsoll.v1.rs")).unwrap()), ("descriptor.bin", descriptors.encode_to_vec())];
+    for (name, bytes) in made {
+        let file = here.join("src/proto").join(name);
+        if std::env::var_os("PLIMSOLL_BLESS").is_some() {
+            std::fs::write(&file, &bytes).unwrap();
+        }
+        let current = std::fs::read(&file).unwrap_or_default();
+        assert!(current == bytes, "src/proto/{name} is not what the protos make; run `PLIMSOLL_BLESS=1 cargo test --test generated`");
+    }
+}

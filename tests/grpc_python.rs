@@ -1,0 +1,73 @@
+//! The service seen from another language: Python's grpcio with stubs made from our proto gets the crate's numbers.
+//!
+//! Needs `python3` (or `PLIMSOLL_PYTHON`) with `grpcio` and `grpcio-tools`; says so and passes where they are absent.
+#![cfg(feature = "server")]
+#![allow(clippy::print_stdout, reason = "says why it skips")]
+
+use plimsoll::server::{ServerConfig, run};
+use plimsoll::{CountOptions, Counter, Request};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_gets_the_crates_numbers() {
+    let python = std::env::var("PLIMSOLL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let present = Command::new(&python).args(["-c", "import grpc, grpc_tools"]).stderr(Stdio::null()).status();
+    if !present.is_ok_and(|status| status.success()) {
+        println!("skipped: `{python}` has no grpcio and grpcio-tools");
+        return;
+    }
+    let bodies = [
+        (
+            "FORMAT_CHAT",
+            r#"{"model":"gpt-4o","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"你好, world"}],"tools":[{"type":"function","function":{"name":"read_file","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}}]}"#,
+        ),
+        (
+            "FORMAT_AUTO",
+            r#"{"model":"claude-sonnet-4-5","max_tokens":10,"system":"Be kind.","messages":[{"role":"user","content":"Hello"}]}"#,
+        ),
+        ("FORMAT_RESPONSES", r#"{"model":"gpt-5","input":"Hello"}"#),
+        ("FORMAT_CHAT", r#"{"model":"gpt-4o","messages":[{"role":"user","content":5}]}"#),
+        ("FORMAT_CHAT", r#"{"model":"gpt-4o-minj","messages":[{"role":"user","content":"x"}]}"#),
+    ];
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound port").to_string();
+    let server = tokio::spawn(run(listener, ServerConfig::default(), std::future::pending()));
+
+    let here = env!("CARGO_MANIFEST_DIR");
+    let input: String = bodies.iter().map(|(format, body)| json!({"format": format, "body": body}).to_string() + "\n").collect();
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = Command::new(python)
+            .args([&format!("{here}/tests/python/count.py"), &address, &format!("{here}/proto")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("python was seen to start");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("python reads its input");
+        child.wait_with_output().expect("python ends")
+    });
+    let output = output.await.expect("python ran");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answers: Vec<Value> =
+        String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    assert_eq!(answers.len(), bodies.len());
+    for ((_, body), answer) in bodies.iter().zip(&answers) {
+        let request = Request::detect(body.as_bytes()).expect("JSON").0;
+        match Counter::new().count(&request, &CountOptions::default()) {
+            Ok(count) => {
+                assert_eq!(answer["total"], json!(count.breakdown.total()), "{answer}");
+                assert_eq!(answer["sum"], answer["total"]);
+                assert_eq!(answer["bound"], json!(count.breakdown.bound()));
+                assert_eq!(answer["model"], json!(count.profile.id));
+            }
+            Err(error) => {
+                assert_eq!(answer["kind"], json!(format!("ERROR_KIND_{}", error.kind().as_str().to_uppercase())), "{answer}");
+                assert_eq!(answer["path"], json!(error.path()));
+                assert_eq!(answer["suggestions"], json!(error.suggestions()));
+            }
+        }
+    }
+    server.abort();
+}
