@@ -51,10 +51,7 @@ const BODIES: [(v1::Format, &str); 4] = [
         r#"{"model":"gpt-4o","max_tokens":100,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"你好, world"}],
         "tools":[{"type":"function","function":{"name":"read_file","description":"Reads.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}}]}"#,
     ),
-    (
-        v1::Format::Anthropic,
-        r#"{"model":"claude-sonnet-4-5","max_tokens":10,"messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}]}"#,
-    ),
+    (v1::Format::Gemini, r#"{"model":"gemini-2.5-flash","contents":[{"role":"user","parts":[{"text":"Hello"}]}]}"#),
     (v1::Format::Responses, r#"{"model":"gpt-4.1","input":"Hello","instructions":"Be kind."}"#),
     (v1::Format::Auto, r#"{"model":"gpt-4","messages":[{"role":"user","content":"auto"}]}"#),
 ];
@@ -77,7 +74,7 @@ async fn counts_are_the_crates_own() {
         assert_eq!(count.total, crate_total(body));
         assert_eq!(count.parts.iter().map(|p| p.tokens).sum::<u64>(), count.total, "the parts sum to the total");
         assert_ne!(count.confidence(), v1::Confidence::Unspecified);
-        assert!(matches!(count.format(), v1::Format::Chat | v1::Format::Anthropic | v1::Format::Responses));
+        assert!(matches!(count.format(), v1::Format::Chat | v1::Format::Gemini | v1::Format::Responses));
         let brief = client.count(v1::CountRequest { totals_only: true, ..count_request(format, body) }).await.unwrap();
         assert_eq!((brief.total, brief.parts.len()), (count.total, 0));
     }

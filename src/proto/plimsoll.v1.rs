@@ -111,10 +111,10 @@ pub struct ModelChoice {
     /// An unknown model is counted as the nearest known one instead of being an error.
     #[prost(bool, tag = "3")]
     pub nearest: bool,
-    /// With a window given, no table is asked: the name's family and these limits decide.
+    /// The window in tokens, instead of the model's; with it an unknown model is no error: its name's family decides the rest.
     #[prost(uint64, optional, tag = "4")]
     pub window: ::core::option::Option<u64>,
-    /// Cap on output in tokens, beside `window`.
+    /// The cap on output in tokens, instead of the model's.
     #[prost(uint64, optional, tag = "5")]
     pub output_cap: ::core::option::Option<u64>,
 }
@@ -186,6 +186,9 @@ pub struct CountRequest {
     /// Leave the parts out of the answer.
     #[prost(bool, tag = "4")]
     pub totals_only: bool,
+    /// Whether the response is streamed, where the body does not say (Gemini names it in the URL); absent: not known.
+    #[prost(bool, optional, tag = "5")]
+    pub stream: ::core::option::Option<bool>,
 }
 /// The smallest thing counted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
