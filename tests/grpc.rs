@@ -1,5 +1,6 @@
 //! The gRPC service on a real port with our own client: the same numbers as the crate, and every unhappy way.
 #![cfg(feature = "server")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
