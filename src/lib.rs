@@ -33,6 +33,8 @@ pub use compact::{
 };
 #[cfg(feature = "endpoint")]
 pub use compact::{Endpoint, EndpointSummarizer};
+#[cfg(feature = "cache")]
+pub use count::PrefixStore;
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
 pub use format::{

@@ -15,6 +15,8 @@ pub(crate) mod media;
 mod memory;
 mod nova;
 mod openai;
+#[cfg(feature = "cache")]
+mod prefix;
 mod render;
 mod template;
 
@@ -23,3 +25,5 @@ pub use breakdown::*;
 pub use claude::{ClaudeDesign, ClaudePrices, KIND_NAMES, KINDS, Kinds, claude_design};
 pub use counter::{Count, CountOptions, Counter};
 pub use memory::ReasoningMemory;
+#[cfg(feature = "cache")]
+pub use prefix::PrefixStore;
