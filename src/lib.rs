@@ -15,6 +15,7 @@ pub mod client;
 mod compact;
 mod count;
 mod error;
+mod eval;
 mod format;
 pub mod limits;
 mod models;
@@ -37,6 +38,7 @@ pub use compact::{Endpoint, EndpointSummarizer};
 pub use count::PrefixStore;
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 pub use error::{Error, Kind, Result};
+pub use eval::{Apart, Content, Exchange, Group, Report, Row, Skipped, evaluate, learn, read_log};
 pub use format::{
     Arguments, Conversation, Detection, Edit, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat,
     Role, Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,

@@ -7,6 +7,7 @@ mod args;
 mod batch;
 mod budget;
 mod count;
+mod eval;
 mod input;
 mod loadline;
 mod models;
@@ -45,6 +46,8 @@ enum Command {
     Count(count::CountArgs),
     /// Decide how much output to ask for, and which limit binds.
     Budget(budget::BudgetArgs),
+    /// Compare counts with what a log's provider billed.
+    Eval(eval::EvalArgs),
     /// List, show and import models.
     Models(models::ModelsArgs),
     /// Print a completion script for a shell.
@@ -66,6 +69,7 @@ pub fn run() -> ExitCode {
     let result = match &cli.command {
         Command::Count(args) => count::run(args, &mut output),
         Command::Budget(args) => budget::run(args, &mut output),
+        Command::Eval(args) => eval::run(args, &mut output),
         Command::Models(args) => models::run(args, &mut output),
         Command::Completions(args) => shell::completions(args, &mut Cli::command(), &mut output),
         Command::Man => shell::man(Cli::command(), &mut output),

@@ -23,7 +23,7 @@ pub(super) fn weigh(tool: &Tool<'_>, format: Format, generation: Generation, mod
             // A JSON Schema (`parametersJsonSchema`) is not billed there, the API's own schema is; gateways send the latter.
             let json_schema = format == Format::Gemini && tool.raw.get("parameters").is_none_or(Value::is_null);
             if let (Some(parameters), false) = (tool.parameters, json_schema) {
-                weight += schema::strings(parameters, measure);
+                weight += schema::strings(parameters, format == Format::Gemini, measure);
             }
             weight
         }
@@ -138,13 +138,9 @@ impl Stub<'_> {
                 values::python(value, &mut out);
             }
             out.push(']');
-            return Ok(out); // `nullable` beside an enum leaves no trace
+            return Ok(out);
         }
-        let mut out = self.named(&name, &map, path, depth)?;
-        if map.get("nullable").and_then(Value::as_bool) == Some(true) {
-            out.push_str(" | None");
-        }
-        Ok(out)
+        self.named(&name, &map, path, depth) // `nullable` leaves no trace
     }
 
     fn named(&mut self, name: &str, map: &Map<String, Value>, path: &str, depth: usize) -> Result<String> {

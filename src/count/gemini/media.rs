@@ -104,7 +104,8 @@ fn picture(file: &Media<'_>, generation: Generation, mode: Mode, attachments: us
         let budget = file_detail(file).map_or(1120, budget);
         return match size {
             Some((w, h)) => Weight::exact(grid(w, h, budget)),
-            None => Weight::estimate(budget - budget / 36, budget / 16),
+            // Nearly square pictures come to 34 by 32 patches of 1120; a long one loses up to a sixteenth.
+            None => Weight::estimate(budget - budget / 35, budget / 16),
         };
     }
     match (size, generation, mode) {

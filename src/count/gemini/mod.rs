@@ -22,9 +22,12 @@ use crate::format::{Format, Item, ItemBody, Message, ResponseFormat, Role, ToolK
 use family::{Generation, Mode};
 use text::{Measure, Weight};
 
+/// Most tokens of thoughts that a gateway was seen to give back for one call.
+const HIDDEN_THOUGHTS: u64 = 80;
+
 pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
     let generation = Generation::of(context.profile);
-    let measure = Measure::new(context.tokenizer)?;
+    let measure = Measure::new(context.tokenizer, generation)?;
     let hint = family::mode(generation, context.provider);
     let render = |mode| Renderer { context, generation, mode, measure: &measure, out: Breakdown::default() }.run();
     let mut breakdown = render(hint.unwrap_or(Mode::Prompt))?;
@@ -92,17 +95,21 @@ impl Renderer<'_> {
         let config = ["generationConfig", "generation_config"].iter().find_map(|key| self.context.conversation.body.get(*key));
         let billed = config.is_some_and(|c| c.get("responseSchema").or_else(|| c.get("response_schema")).is_some_and(|v| !v.is_null()));
         if billed {
-            let weight = schema::strings(schema, self.measure);
+            let weight = schema::strings(schema, true, self.measure);
             self.push(Part::exact(PartKind::ResponseFormat, "/generationConfig", 0), weight);
         }
     }
 
     /// One token for each content where the prompt itself is counted; the system's only when it names a role.
     fn framing(&mut self, message: &Message<'_>) {
+        let system = matches!(message.role, Role::System | Role::Developer);
         if self.mode == Mode::Strings {
+            if system && message.listed && message.index > 0 {
+                // A gateway joins system messages by a blank line.
+                self.push(owned(Part::exact(PartKind::Overhead, message.place.clone(), 0), message), Weight::exact(1));
+            }
             return;
         }
-        let system = matches!(message.role, Role::System | Role::Developer);
         let framed = if system { message.listed || message.raw.get("role").is_some_and(|r| !r.is_null()) } else { true };
         if framed {
             let part = Part::exact(PartKind::Overhead, message.place.clone(), 0);
@@ -132,14 +139,19 @@ impl Renderer<'_> {
                 let weight = calls::call(call, self.generation, self.mode, self.measure);
                 let named = Part { name: Some(call.name.to_owned()), ..part(PartKind::ToolCall) };
                 self.push(named, weight);
+                let gateway = self.context.conversation.format != Format::Gemini;
                 if let Some(signature) = call.signature {
                     let weight = self.signature(signature, current);
                     self.push(part(PartKind::Reasoning), weight);
+                } else if gateway && current && self.generation > Generation::Two {
+                    // A gateway may give back thoughts that it kept for the call (two of six recorded turns).
+                    self.push(part(PartKind::Reasoning), Weight::estimate(0, HIDDEN_THOUGHTS));
                 }
             }
             ItemBody::ToolResult(result) => {
                 let name = result.name.or_else(|| calls::name_of(result.call_id, &self.context.conversation.messages));
-                let weight = calls::result(result, name.unwrap_or_default(), self.generation, self.mode, self.measure);
+                let weight =
+                    calls::result(result, name.unwrap_or_default(), self.context.provider, (self.generation, self.mode), self.measure);
                 let named = Part { name: name.map(str::to_owned), ..part(PartKind::ToolResult) };
                 self.push(named, weight);
                 for (place, kind, weight) in media::of_result(result, self.generation, self.mode, attachments) {

@@ -48,12 +48,13 @@ pub(super) fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Val
 }
 
 /// A schema's strings as the string-counting hosts add them up. A type counts one token when spelled in capitals (the
-/// API's enum) and nothing otherwise; titles, bounds and unknown keywords count nothing.
-pub(super) fn strings(schema: &Value, measure: &Measure) -> Weight {
-    walk(schema, measure, crate::limits::MAX_JSON_DEPTH)
+/// API's enum) and nothing otherwise, unless a gateway spells it for the caller (`capitals` false); titles, bounds and
+/// unknown keywords count nothing.
+pub(super) fn strings(schema: &Value, capitals: bool, measure: &Measure) -> Weight {
+    walk(schema, capitals, measure, crate::limits::MAX_JSON_DEPTH)
 }
 
-fn walk(schema: &Value, measure: &Measure, depth: usize) -> Weight {
+fn walk(schema: &Value, capitals: bool, measure: &Measure, depth: usize) -> Weight {
     let (Some(map), Some(depth)) = (schema.as_object(), depth.checked_sub(1)) else { return Weight::exact(0) };
     let list = |value: &Value| -> Weight {
         let text = |v: &Value| v.as_str().map_or_else(|| Weight::exact(1), |text| measure.text(text));
@@ -61,13 +62,15 @@ fn walk(schema: &Value, measure: &Measure, depth: usize) -> Weight {
     };
     map.iter()
         .map(|(key, value)| match (key.as_str(), value) {
-            ("type", Value::String(name)) => Weight::exact(u64::from(name.chars().all(|c| c.is_ascii_uppercase()))),
+            ("type", Value::String(name)) => Weight::exact(u64::from(!capitals || name.chars().all(|c| c.is_ascii_uppercase()))),
             ("format" | "description" | "default", Value::String(text)) => measure.text(text),
             ("enum" | "required" | "propertyOrdering" | "property_ordering", value) => list(value),
             ("nullable", _) => Weight::exact(1),
-            ("properties", Value::Object(all)) => all.iter().map(|(name, schema)| measure.text(name) + walk(schema, measure, depth)).sum(),
-            ("items", value) => walk(value, measure, depth),
-            ("anyOf" | "any_of", Value::Array(all)) => all.iter().map(|schema| walk(schema, measure, depth)).sum(),
+            ("properties", Value::Object(all)) => {
+                all.iter().map(|(name, schema)| measure.text(name) + walk(schema, capitals, measure, depth)).sum()
+            }
+            ("items", value) => walk(value, capitals, measure, depth),
+            ("anyOf" | "any_of", Value::Array(all)) => all.iter().map(|schema| walk(schema, capitals, measure, depth)).sum(),
             _ => Weight::exact(0),
         })
         .sum()
