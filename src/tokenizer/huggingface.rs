@@ -45,7 +45,24 @@ pub(super) fn canonical(name: &str, json: &str) -> Result<String> {
     let mut value: serde_json::Value =
         serde_json::from_str(json).map_err(|e| refused(name, &format!("not valid JSON at line {} column {}", e.line(), e.column())))?;
     tokenizers::canonicalize_value(&mut value).map_err(|e| refused(name, &e.to_string()))?;
+    complete_bytes(&mut value);
     Ok(value.to_string())
+}
+
+/// Adds the byte tokens that a sentencepiece vocabulary leaves out because the byte is a piece itself (Gemma 2: the tab).
+/// They are never produced; the crate only wants all 256 to be there.
+fn complete_bytes(file: &mut serde_json::Value) {
+    let Some(model) = file.get_mut("model").filter(|model| model.get("byte_fallback") == Some(&serde_json::Value::Bool(true))) else {
+        return;
+    };
+    let Some(vocabulary) = model.get_mut("vocab").and_then(serde_json::Value::as_object_mut) else { return };
+    let mut next = vocabulary.values().filter_map(serde_json::Value::as_u64).max().map_or(0, |largest| largest.saturating_add(1));
+    for byte in 0..=255_u8 {
+        if let serde_json::map::Entry::Vacant(free) = vocabulary.entry(format!("<0x{byte:02X}>")) {
+            free.insert(next.into());
+            next = next.saturating_add(1);
+        }
+    }
 }
 
 fn refused(name: &str, why: &str) -> Error {
@@ -120,15 +137,26 @@ fn sentencepiece(token: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A made-up byte-level vocabulary of three merges.
-    const SMALL: &str = r#"{"version":"1.0","added_tokens":[{"id":5,"content":"<s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],
-        "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false},
-        "model":{"type":"BPE","vocab":{"a":0,"b":1,"Ġ":2,"ab":3,"Ġab":4},"merges":["a b","Ġ ab"]}}"#;
+    /// A made-up byte-level vocabulary: all bytes, and two merges.
+    fn small() -> String {
+        let stand_ins = (0x21..=0x143_u32).filter(|c| !matches!(c, 0x7F..=0xA0 | 0xAD)).filter_map(char::from_u32);
+        let mut vocabulary: serde_json::Map<_, _> = stand_ins.zip(0_u32..).map(|(c, id)| (c.to_string(), id.into())).collect();
+        vocabulary.insert("ab".to_owned(), 256.into());
+        vocabulary.insert("Ġab".to_owned(), 257.into());
+        serde_json::json!({
+            "version": "1.0",
+            "added_tokens": [{"id": 258, "content": "<s>", "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
+            "normalizer": null,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": ["a b", "Ġ ab"]},
+        })
+        .to_string()
+    }
 
     #[test]
     fn a_file_of_the_old_form_loads_and_counts() {
-        let engine = HuggingFace::from_canonical("small", &canonical("small", SMALL).unwrap()).unwrap();
-        assert_eq!(engine.encode("ab ab"), [3, 4]);
+        let engine = HuggingFace::from_canonical("small", &canonical("small", &small()).unwrap()).unwrap();
+        assert_eq!(engine.encode("ab ab"), [256, 257]);
         assert_eq!(engine.token_starts("ab ab"), [0, 2]);
     }
 
