@@ -17,6 +17,8 @@ mod count;
 mod error;
 mod eval;
 mod format;
+#[cfg(feature = "hub")]
+mod hub;
 pub mod limits;
 mod models;
 mod pages;
@@ -24,6 +26,7 @@ mod pages;
 pub mod proto;
 #[cfg(feature = "server")]
 pub mod server;
+mod template;
 mod tokenizer;
 
 pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
@@ -43,6 +46,8 @@ pub use format::{
     Arguments, Conversation, Detection, Edit, Format, Item, ItemBody, Media, Message, Options, Place, Reasoning, Request, ResponseFormat,
     Role, Tool, ToolCall, ToolChoice, ToolContent, ToolContentBody, ToolKind, ToolResult, Unbounded,
 };
+#[cfg(feature = "hub")]
+pub use hub::{HubRequest, OnProgress, fetch as fetch_from_hub};
 pub use models::{Choice, ImportReport, Models, Profile, Provider};
 #[cfg(feature = "pages-disk")]
 pub use pages::DiskStore;
@@ -50,6 +55,8 @@ pub use pages::{
     Clock, Entry, Hit, MemoryStore, Page, PageStat, PageStore, Pages, READ_TOOL, SEARCH_TOOL, StoreLimits, StoreUsage, answer_page_call,
     page_tool_definitions,
 };
+#[cfg(feature = "templates")]
+pub use template::ChatTemplate;
 pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
 
 /// What the command that fits the prices of Claude text needs; no part of the stable interface.

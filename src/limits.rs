@@ -43,6 +43,7 @@ pub const MAX_VOCABULARY_BYTES: u64 = 256 << 20;
 
 /// Longest name of a vocabulary in the store, in bytes: it becomes a folder's name.
 pub const MAX_VOCABULARY_NAME: usize = 64;
+
 /// Largest text kept in a page store, in bytes: a body's largest part can't pass the body's cap.
 pub const MAX_PAGE_ENTRY_BYTES: u64 = 256 << 20;
 
@@ -54,3 +55,16 @@ pub const MAX_PATTERN_COMPILED_BYTES: usize = 2 << 20;
 
 /// Most hits that one page search gives.
 pub const MAX_SEARCH_HITS: usize = 1_000;
+
+/// Largest chat template, in bytes. Published ones reach some 30 kB.
+pub const MAX_TEMPLATE_BYTES: usize = 1 << 20;
+
+/// Work that one rendering may do, in minijinja's units (some 64 bytes or one instruction each): a body of
+/// [`MAX_BODY_BYTES`] is copied a few times; a loop without end stops within some seconds.
+pub const TEMPLATE_FUEL: u64 = 50_000_000;
+
+/// Deepest nesting of a template's calls and loops. Published ones stay under 20; schemas nest up to [`MAX_JSON_DEPTH`].
+pub const TEMPLATE_RECURSION: usize = 200;
+
+/// Longest prompt that a template may write, in bytes.
+pub const MAX_PROMPT_BYTES: usize = 512 << 20;

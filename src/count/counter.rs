@@ -8,13 +8,14 @@ use super::{Breakdown, Confidence, ReasoningMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::Request;
 use crate::models::{Models, Profile, Provider};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, VocabularyStore};
 use std::sync::Arc;
 
 /// Counts requests as their providers would bill them. Cheap to clone, `Send + Sync`.
 #[derive(Clone, Debug)]
 pub struct Counter {
     models: Arc<Models>,
+    vocabularies: Option<VocabularyStore>,
 }
 
 /// What a count may be told beside the request.
@@ -72,7 +73,14 @@ impl Counter {
 
     /// A counter over a table of the caller's.
     pub fn with_models(models: impl Into<Arc<Models>>) -> Self {
-        Self { models: models.into() }
+        Self { models: models.into(), vocabularies: None }
+    }
+
+    /// Looks for vocabularies that aren't built in here instead of in the user's own store.
+    #[must_use]
+    pub fn with_vocabularies(mut self, store: VocabularyStore) -> Self {
+        self.vocabularies = Some(store);
+        self
     }
 
     /// The model table.
@@ -100,7 +108,10 @@ impl Counter {
             provider: options.provider.as_ref(),
             stream: options.stream,
             memory: &options.memory,
-            tokenizer: &Tokenizer::by_name,
+            tokenizer: &|name: &str| match &self.vocabularies {
+                Some(store) => Tokenizer::by_name_in(name, store),
+                None => Tokenizer::by_name(name),
+            },
         })?;
         Ok(Count { breakdown, profile })
     }

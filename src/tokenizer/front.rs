@@ -3,6 +3,7 @@
 //! Every layer above counts text through it. Adds nothing to an engine's answers but errors and shares.
 
 use super::engine::Engine;
+use super::store::VocabularyStore;
 use super::{builtin, store};
 use crate::error::{Error, Kind, Result};
 use std::sync::Arc;
@@ -37,6 +38,17 @@ impl Tokenizer {
         match builtin::find(name) {
             Some(engine) => Ok(Self { engine }),
             None => store::find(name),
+        }
+    }
+
+    /// Like [`Self::by_name`], with a store of the caller's for what isn't built in.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when the name is neither built in nor in the store; those of [`VocabularyStore::load`].
+    pub fn by_name_in(name: &str, store: &VocabularyStore) -> Result<Self> {
+        match builtin::find(name) {
+            Some(engine) => Ok(Self { engine }),
+            None => store.load(name),
         }
     }
 

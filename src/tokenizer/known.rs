@@ -2,6 +2,7 @@
 //!
 //! Read by the store. Data, with its date, in `data/vocabularies.json`; no vocabulary itself.
 
+use super::split::Split;
 use crate::error::{Error, Kind, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -63,6 +64,18 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The text whose ids are known.
 pub(super) fn probe() -> &'static str {
     TABLE.as_ref().map_or("", |table| table.probe.as_str())
+}
+
+/// The hot core's own form of a named split, where it has one.
+pub(super) fn core_split(name: &str) -> Option<Split> {
+    Some(match name {
+        "qwen" => Split::Qwen,
+        "qwen-marks" => Split::QwenMarks,
+        "llama3" => Split::Llama3,
+        "o200k" => Split::O200k,
+        "kimi" => Split::Kimi,
+        _ => return None,
+    })
 }
 
 /// The pattern of a named split.

@@ -3,10 +3,13 @@
 //! Called by the store and by the tekken reader. Checks everything the byte-pair merge relies on (all 256 bytes
 //! present, no rank and no token twice) before an engine is built, so that a damaged file is an error, never a panic.
 
+use super::core::Core;
 use super::engine::Engine;
+use super::split::Split;
 use crate::error::{Error, Kind, Result};
 use base64::Engine as _;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
 /// Tokens and their ranks, checked.
@@ -66,19 +69,41 @@ fn damaged(name: &str, why: &str) -> Error {
     Error::new(Kind::InvalidInput, format!("the vocabulary file of `{name}` is damaged: {why}"))
 }
 
-/// Byte-pair ranks with the split that comes before them.
+/// Byte-pair ranks with what comes before them: normalization and the split.
 pub(super) struct RankEngine {
     name: String,
-    bpe: tiktoken_rs::CoreBPE,
+    merging: Merging,
     nfc: bool,
 }
 
+/// Who splits and merges.
+enum Merging {
+    /// The hot core, for the splits that it knows.
+    Core(Box<Core>),
+    /// A regex, for any other.
+    Regex(Box<tiktoken_rs::CoreBPE>),
+}
+
 impl RankEngine {
-    /// An engine over `ranks`: text is normalized (NFC) if `nfc`, split by the pattern, and merged.
-    pub(super) fn new(name: &str, ranks: Ranks, split: &str, nfc: bool) -> Result<Self> {
-        let bpe = tiktoken_rs::CoreBPE::new(ranks.tokens.into_iter().collect(), FxHashMap::default(), split)
+    /// An engine over `ranks` with a split that the hot core knows.
+    pub(super) fn with_core(name: &str, ranks: &Ranks, split: Split, nfc: bool) -> Result<Self> {
+        let core = Core::from_ranks(name, &ranks.tokens, split)?;
+        Ok(Self { name: name.to_owned(), merging: Merging::Core(Box::new(core)), nfc })
+    }
+
+    /// An engine over `ranks` with a split by pattern.
+    pub(super) fn with_pattern(name: &str, ranks: Ranks, pattern: &str, nfc: bool) -> Result<Self> {
+        let bpe = tiktoken_rs::CoreBPE::new(ranks.tokens.into_iter().collect(), FxHashMap::default(), pattern)
             .map_err(|e| Error::new(Kind::InvalidInput, format!("the split of `{name}` is not a usable pattern: {e}")))?;
-        Ok(Self { name: name.to_owned(), bpe, nfc })
+        Ok(Self { name: name.to_owned(), merging: Merging::Regex(Box::new(bpe)), nfc })
+    }
+
+    /// The text as it is split: normalized if need be.
+    fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.nfc && !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
+            return Cow::Owned(text.nfc().collect());
+        }
+        Cow::Borrowed(text)
     }
 }
 
@@ -87,16 +112,35 @@ impl Engine for RankEngine {
         &self.name
     }
 
-    fn encode(&self, text: &str) -> Vec<u32> {
-        if self.nfc && is_nfc_quick(text.chars()) != IsNormalized::Yes {
-            let normal: String = text.nfc().collect();
-            return self.bpe.encode_ordinary(&normal);
+    fn count(&self, text: &str) -> usize {
+        let text = self.normal(text);
+        match &self.merging {
+            Merging::Core(core) => core.count(&text),
+            Merging::Regex(bpe) => bpe.encode_ordinary(&text).len(),
         }
-        self.bpe.encode_ordinary(text)
+    }
+
+    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
+        let text = self.normal(text);
+        match &self.merging {
+            Merging::Core(core) => core.count_within(&text, limit),
+            Merging::Regex(bpe) => Some(bpe.encode_ordinary(&text).len()).filter(|count| *count <= limit),
+        }
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        let text = self.normal(text);
+        match &self.merging {
+            Merging::Core(core) => core.encode(&text),
+            Merging::Regex(bpe) => bpe.encode_ordinary(&text),
+        }
     }
 
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.bpe.decode_bytes(&[id]).ok()
+        match &self.merging {
+            Merging::Core(core) => core.token_bytes(id),
+            Merging::Regex(bpe) => bpe.decode_bytes(&[id]).ok(),
+        }
     }
 }
 
@@ -114,7 +158,7 @@ mod tests {
 
     #[test]
     fn counts_by_ranks() {
-        let engine = RankEngine::new("small", Ranks::parse("small", &small()).unwrap(), r"\S+|\s+", false).unwrap();
+        let engine = RankEngine::with_pattern("small", Ranks::parse("small", &small()).unwrap(), r"\S+|\s+", false).unwrap();
         assert_eq!(engine.encode("ab b"), [256, 32, 98]);
         assert_eq!(engine.token_starts("ab b"), [0, 2, 3]);
     }

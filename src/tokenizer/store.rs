@@ -343,7 +343,11 @@ fn build(name: &str, kind: VocabularyKind, text: &str, split: Option<&str>, prep
                 )
             })?;
             let nfc = known::find(name).is_some_and(known::Known::nfc);
-            Ok(Arc::new(RankEngine::new(name, Ranks::parse(name, text)?, known::split(split)?, nfc)?))
+            let ranks = Ranks::parse(name, text)?;
+            Ok(Arc::new(match known::core_split(split) {
+                Some(split) => RankEngine::with_core(name, &ranks, split, nfc)?,
+                None => RankEngine::with_pattern(name, ranks, known::split(split)?, nfc)?,
+            }))
         }
         #[cfg(feature = "huggingface")]
         VocabularyKind::TokenizerJson if prepared => Ok(Arc::new(super::huggingface::HuggingFace::from_canonical(name, text)?)),

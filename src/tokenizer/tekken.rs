@@ -53,7 +53,7 @@ impl Tekken {
         if tokens.len() != used as usize {
             return Err(bad(format!("{} tokens where the file itself announces {used}", tokens.len())));
         }
-        let ranks = RankEngine::new(name, Ranks::checked(name, tokens)?, &file.config.pattern, false)?;
+        let ranks = RankEngine::with_pattern(name, Ranks::checked(name, tokens)?, &file.config.pattern, false)?;
         Ok(Self { ranks, specials })
     }
 }

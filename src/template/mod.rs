@@ -1,0 +1,12 @@
+//! Chat templates: text in, prompt out. Knows nothing of formats, models or tokens.
+//!
+//! [`ChatTemplate`] renders any published template in a sandbox; [`spans`] keeps track of whose text is where; [`json`] writes
+//! JSON as Python does. Used by the counting of template families and by whoever wants to see a prompt.
+
+pub(crate) mod json;
+#[cfg(feature = "templates")]
+mod sandbox;
+pub(crate) mod spans;
+
+#[cfg(feature = "templates")]
+pub use sandbox::ChatTemplate;
