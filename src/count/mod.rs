@@ -17,6 +17,7 @@ mod nova;
 mod openai;
 #[cfg(feature = "cache")]
 mod prefix;
+mod proxy;
 mod render;
 mod template;
 

@@ -45,6 +45,8 @@ const TEXT_DOCUMENT: u64 = 38;
 const LOADED_TOOL: u64 = 10;
 /// A PDF of one or two pages, seen between 650 and 4,230: what can be seen of it is nothing.
 const PDF: u64 = 1600;
+/// Instructions on citing, once a document asks for it (two bills of haiku-4-5, 2026-11-30: 558 and 560).
+const CITATIONS: u64 = 559;
 /// A task budget named in the body.
 const TASK_BUDGET: u64 = 35;
 
@@ -207,6 +209,9 @@ impl<'a> Weighing<'a> {
             let replayed = !conversation_is_native(self.context) && turns.count > 1;
             self.push(part(PartKind::Overhead, "/thinking"), "", thinking, if replayed { 40.0 } else { 2.0 });
         }
+        if self.cites() {
+            self.push(Part { confidence: Confidence::Estimate, ..part(PartKind::Overhead, "") }, "", CITATIONS, 60.0);
+        }
         if conversation.body.get("output_config").is_some_and(|config| config.get("task_budget").is_some()) {
             self.push(part(PartKind::Overhead, "/output_config/task_budget"), "", TASK_BUDGET, 8.0);
         }
@@ -320,6 +325,14 @@ impl<'a> Weighing<'a> {
         let (tokens, spread) = image::tokens(media, self.context.profile.image_rule.as_deref());
         let confidence = if media.base64.is_some() { Confidence::Calibrated } else { Confidence::Estimate };
         self.push(Part { confidence, ..part }, "", tokens, spread);
+    }
+
+    /// Whether any document of the conversation asks for citations.
+    fn cites(&self) -> bool {
+        let enabled = |raw: &Value| {
+            raw.pointer("/citations/enabled").or_else(|| raw.pointer("/document/citations/enabled")) == Some(&Value::Bool(true))
+        };
+        self.context.conversation.messages.iter().flat_map(|message| &message.items).any(|item| enabled(item.raw))
     }
 
     /// Text documents cost their text; what a PDF's pages hold can't be seen in its bytes.

@@ -119,3 +119,11 @@ fn a_tool_list_alone_weighs_its_definitions() {
     assert_eq!(breakdown.parts().len(), 1);
     assert_eq!(breakdown.parts()[0].server.as_deref(), Some("a"));
 }
+
+#[test]
+fn citations_bring_their_instructions_once() {
+    let document = |cited: bool| json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a few words"}, "citations": {"enabled": cited}});
+    let body = |cited: bool| json!({"messages": [{"role": "user", "content": [document(cited), document(cited)]}]});
+    let weigh = |cited: bool| total(Format::Anthropic, "claude-haiku-4-5", &body(cited));
+    assert_eq!(weigh(true) - weigh(false), CITATIONS);
+}
