@@ -227,3 +227,23 @@ fn shells_and_manual_readers_get_their_files() {
     }
     assert!(out(&plimsoll(&["man"], b"")).contains(".TH plimsoll"));
 }
+
+/// `serve` on port zero: says where it listens, answers TCP, and drains on a signal.
+#[test]
+#[cfg(all(unix, feature = "server"))]
+fn serve_listens_on_loopback_and_ends_on_a_signal() {
+    use std::io::{BufRead as _, BufReader};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+        .env("PLIMSOLL_HOME", std::env::temp_dir().join("plimsoll-cli-tests-without-a-home"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says where");
+    let address = serde_json::from_str::<Value>(&line).unwrap()["listening"].as_str().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    drop(std::net::TcpStream::connect(&address).expect("it listens"));
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}

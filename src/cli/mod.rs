@@ -13,6 +13,8 @@ mod loadline;
 mod models;
 mod output;
 mod paint;
+#[cfg(feature = "server")]
+mod serve;
 mod shell;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -50,6 +52,9 @@ enum Command {
     Eval(eval::EvalArgs),
     /// List, show and import models.
     Models(models::ModelsArgs),
+    /// Serve the gRPC API.
+    #[cfg(feature = "server")]
+    Serve(serve::ServeArgs),
     /// Print a completion script for a shell.
     Completions(shell::CompletionsArgs),
     /// Print the manual page (roff).
@@ -71,6 +76,8 @@ pub fn run() -> ExitCode {
         Command::Budget(args) => budget::run(args, &mut output),
         Command::Eval(args) => eval::run(args, &mut output),
         Command::Models(args) => models::run(args, &mut output),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::run(args, &mut output),
         Command::Completions(args) => shell::completions(args, &mut Cli::command(), &mut output),
         Command::Man => shell::man(Cli::command(), &mut output),
     };
