@@ -68,3 +68,27 @@ pub const TEMPLATE_RECURSION: usize = 200;
 
 /// Longest prompt that a template may write, in bytes.
 pub const MAX_PROMPT_BYTES: usize = 512 << 20;
+
+/// Longest line of a streamed answer, in bytes. One line holds one event's JSON; those with inline images reach some 10 MB.
+pub const MAX_SSE_LINE_BYTES: usize = 32 << 20;
+
+/// Largest event of a streamed answer (its data lines together), in bytes.
+pub const MAX_SSE_EVENT_BYTES: usize = 32 << 20;
+
+/// Most bytes kept of one streamed answer: the assembled message with all its choices and calls.
+pub const MAX_ANSWER_BYTES: usize = 128 << 20;
+
+/// Most choices, output items, content blocks or parallel calls in one answer. Providers stop at some 128.
+pub const MAX_ANSWER_PARTS: usize = 4096;
+
+/// Most of a provider's error body that is looked at, in bytes. Real ones stay under some 10 kB.
+pub const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// How often a text cut by length is continued: the answer of a model that never ends must end somewhere.
+pub const MAX_CONTINUATIONS: usize = 16;
+
+/// Most schemas written for one tool when references are inlined.
+pub const MAX_SCHEMA_NODES: usize = 10_000;
+
+/// Most pages of tools taken from one MCP server: one that always names a next page must end.
+pub const MAX_TOOL_PAGES: usize = 1000;

@@ -1,0 +1,119 @@
+//! Gemini stream chunks to a whole generateContent response.
+//!
+//! Used by [`super::Assembler`]. Each chunk is a response of its own: parts are appended, and text joins the text before
+//! it unless a signature or the thought flag parts them. The end is each candidate's finish reason.
+
+use super::super::fault::{Fault, FaultKind};
+use super::super::peek::{index, list, some, text, text_slot};
+use super::super::tally::Lane;
+use super::{Intake, slot};
+use serde_json::{Map, Value, json};
+
+/// A response so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gemini {
+    head: Map<String, Value>,
+    candidates: Vec<Candidate>,
+    calls: u64,
+}
+
+#[derive(Debug, Default)]
+struct Candidate {
+    seen: bool,
+    fields: Map<String, Value>,
+    role: Option<Value>,
+    parts: Vec<Value>,
+}
+
+impl Gemini {
+    pub(super) fn event(&mut self, event: &Value, intake: &mut Intake<'_>) -> Result<(), Fault> {
+        if let Some(error) = some(event, "error") {
+            intake.provider(error);
+        }
+        for (key, value) in event.as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "candidates" | "error") && !value.is_null() {
+                self.head.insert(key.clone(), value.clone());
+            }
+        }
+        for (position, piece) in list(event, "candidates").iter().enumerate() {
+            let number = index(piece, "index").unwrap_or(position as u64);
+            let candidate = slot(&mut self.candidates, number)?;
+            candidate.seen = true;
+            let content = some(piece, "content");
+            let parts = content.map(|content| list(content, "parts")).unwrap_or_default();
+            if candidate.fields.contains_key("finishReason") && !parts.is_empty() {
+                intake.note(FaultKind::AfterEnd, "content after the candidate's finish reason");
+            }
+            if let Some(role) = content.and_then(|content| some(content, "role")) {
+                candidate.role = Some(role.clone());
+            }
+            for part in parts {
+                intake.tally.keep(text(part, "thoughtSignature").map_or(0, str::len))?;
+                if let Some(call) = some(part, "functionCall") {
+                    self.calls += 1;
+                    if some(call, "partialArgs").is_some() || call.get("willContinue").and_then(Value::as_bool) == Some(true) {
+                        // Arguments streamed field by field: kept as they came, but not put together here.
+                        return Err(Fault::new(FaultKind::Malformed, "function arguments streamed in parts can't be put together"));
+                    }
+                    intake.text(number, Lane::Call(self.calls), &call.get("args").map(Value::to_string).unwrap_or_default())?;
+                }
+                candidate.part(number, part, intake)?;
+            }
+            for (key, value) in piece.as_object().into_iter().flatten() {
+                if key != "content" && !value.is_null() {
+                    candidate.fields.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        let blocked = self.head.get("promptFeedback").is_some_and(|feedback| some(feedback, "blockReason").is_some());
+        let mut begun = self.candidates.iter().filter(|candidate| candidate.seen).peekable();
+        match begun.peek() {
+            Some(_) => begun.all(|candidate| candidate.fields.contains_key("finishReason")),
+            None => blocked,
+        }
+    }
+
+    pub(super) fn body(&self) -> Value {
+        let mut body = self.head.clone();
+        let seen = self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.seen);
+        let candidates: Vec<Value> = seen
+            .map(|(at, candidate)| {
+                let mut fields = candidate.fields.clone();
+                let role = candidate.role.clone().unwrap_or_else(|| json!("model"));
+                fields.insert("content".to_owned(), json!({"role": role, "parts": candidate.parts}));
+                fields.insert("index".to_owned(), json!(at));
+                Value::Object(fields)
+            })
+            .collect();
+        if !candidates.is_empty() {
+            body.insert("candidates".to_owned(), Value::Array(candidates));
+        }
+        Value::Object(body)
+    }
+}
+
+impl Candidate {
+    fn part(&mut self, number: u64, part: &Value, intake: &mut Intake<'_>) -> Result<(), Fault> {
+        let plain = |part: &Value| part.as_object().is_some_and(|map| map.keys().all(|key| matches!(key.as_str(), "text" | "thought")));
+        let thought = |part: &Value| part.get("thought").and_then(Value::as_bool).unwrap_or(false);
+        let Some(words) = text(part, "text") else {
+            intake.tally.keep(part.to_string().len())?;
+            self.parts.push(part.clone());
+            return Ok(());
+        };
+        intake.text(number, if thought(part) { Lane::Reasoning } else { Lane::Text }, words)?;
+        match self.parts.last_mut().filter(|last| plain(last) && plain(part) && thought(last) == thought(part)) {
+            Some(Value::Object(last)) => {
+                if let Some(slot) = text_slot(last, "text") {
+                    slot.push_str(words);
+                }
+            }
+            _ => self.parts.push(part.clone()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Every recorded stream, cut in every way: the same message, finish and usage; and no prefix of one is whole.
+//!
+//! Guards invariant 11 on real traffic. Skips, with the reason, where the recorded data is absent.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test binary")]
+
+mod common;
+
+use plimsoll::turn::{FaultKind, Reason, Stream, Turn};
+use plimsoll::{Format, Tokenizer};
+use serde_json::Value;
+
+const FORMATS: [(&str, Format); 4] =
+    [("chat", Format::Chat), ("responses", Format::Responses), ("anthropic", Format::Anthropic), ("gemini", Format::Gemini)];
+
+/// Recorded streams: exchange, raw text.
+fn streams(name: &str) -> Option<Vec<(Value, String)>> {
+    let exchanges = common::exchanges(name)?;
+    Some(
+        exchanges
+            .into_iter()
+            .filter_map(|e| e["stream"].as_bool()?.then(|| e["response"].as_str().map(str::to_owned))?.map(|raw| (e, raw)))
+            .collect(),
+    )
+}
+
+fn assemble(raw: &[u8], cut: usize, format: Format) -> Turn {
+    let mut stream = Stream::new(format).unwrap();
+    for piece in raw.chunks(cut) {
+        stream.feed(piece);
+    }
+    stream.finish()
+}
+
+#[test]
+fn every_cut_gives_the_same_turn_and_the_recorded_usage_and_finish() {
+    let mut seen = 0;
+    for (name, format) in FORMATS {
+        let Some(streams) = streams(name) else { return };
+        assert!(!streams.is_empty(), "no streams in {name}");
+        for (exchange, raw) in streams {
+            let id = &exchange["id"];
+            let whole = assemble(raw.as_bytes(), usize::MAX, format);
+            let provider_error = whole.faults.iter().any(|fault| fault.kind == FaultKind::Provider);
+            assert!(whole.ended_well || provider_error, "{name} {id}: {:?}", whole.faults);
+            assert!(
+                whole.faults.iter().all(|f| matches!(f.kind, FaultKind::FinishMissing | FaultKind::Provider)),
+                "{name} {id}: {:?}",
+                whole.faults
+            );
+            for cut in [1, 2, 3, 7, 64] {
+                assert!(assemble(raw.as_bytes(), cut, format) == whole, "{name} {id}: cut at {cut} differs");
+            }
+            assert_eq!(whole.usage.as_ref().map(|u| &u.raw), Some(&exchange["usage"]), "{name} {id}");
+            assert_eq!(whole.choices.len(), 1, "{name} {id}");
+            let finish = &whole.choices[0].finish;
+            assert_eq!(finish.raw.as_deref(), exchange["finish"].as_str(), "{name} {id}");
+            assert_ne!(finish.reason, Reason::Unknown, "{name} {id}: {:?}", finish.raw);
+            seen += 1;
+        }
+    }
+    println!("{seen} streams at 5 cuts");
+}
+
+#[test]
+fn no_proper_prefix_of_a_tool_call_stream_ends_well() {
+    let mut prefixes = 0_u64;
+    for (name, format) in FORMATS {
+        let Some(streams) = streams(name) else { return };
+        for (exchange, raw) in streams {
+            let bytes = raw.as_bytes();
+            if assemble(bytes, usize::MAX, format).choices.iter().all(|choice| choice.calls.is_empty()) {
+                continue;
+            }
+            // Every cut near the end, where the risk is; a spread of the rest.
+            let step = (bytes.len() / 300).max(1);
+            let cuts = (0..bytes.len()).filter(|at| bytes.len() - at < 400 || at % step == 0);
+            for end in cuts {
+                let turn = assemble(&bytes[..end], usize::MAX, format);
+                assert!(
+                    !turn.ended_well && turn.error().is_some(),
+                    "{name} {}: the first {end} of {} bytes end well",
+                    exchange["id"],
+                    bytes.len()
+                );
+                prefixes += 1;
+            }
+        }
+    }
+    println!("{prefixes} prefixes");
+}
+
+#[test]
+fn counted_output_equals_the_bill_of_openai_text() {
+    let (mut seen, mut exact, mut misses) = (0, 0, Vec::new());
+    for (name, format) in [("chat", Format::Chat), ("responses", Format::Responses)] {
+        let Some(streams) = streams(name) else { return };
+        for (exchange, raw) in streams {
+            if exchange["host"] != "api.openai.com" {
+                continue;
+            }
+            let turn = assemble(raw.as_bytes(), usize::MAX, format);
+            let (Some(usage), [choice]) = (&turn.usage, turn.choices.as_slice()) else { continue };
+            let items = choice.message["output"].as_array().map_or(1, Vec::len);
+            if usage.reasoning.unwrap_or(0) > 0 || !choice.calls.is_empty() || items != 1 {
+                continue;
+            }
+            let model = turn.model.clone().unwrap_or_default();
+            let vocabulary = if model.starts_with("gpt-3.5") || model == "gpt-4" { "cl100k_base" } else { "o200k_base" };
+            let tools = exchange["request"]["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+            let counted = turn.counted_output(&Tokenizer::by_name(vocabulary).unwrap(), tools);
+            seen += 1;
+            if Some(counted) == usage.output {
+                exact += 1;
+            } else {
+                misses.push(format!("{name} {} {model} counted {counted} billed {:?}", exchange["id"], usage.output));
+            }
+        }
+    }
+    println!("{exact} of {seen} exact; {misses:#?}");
+    assert!(exact * 100 >= seen * 95, "{exact} of {seen}: {misses:#?}");
+}
+
+#[test]
+fn every_recorded_whole_response_is_read() {
+    let mut seen = 0;
+    for (name, format) in FORMATS.into_iter().chain([("converse", Format::Converse)]) {
+        let Some(exchanges) = common::exchanges(name) else { return };
+        for exchange in exchanges.iter().filter(|e| e["response"].is_object()) {
+            let turn = Turn::read(&exchange["response"], format).unwrap();
+            assert!(turn.ended_well, "{name} {}: {:?}", exchange["id"], turn.faults);
+            assert_eq!(turn.usage.as_ref().map(|u| &u.raw), Some(&exchange["usage"]), "{name} {}", exchange["id"]);
+            for choice in &turn.choices {
+                assert!(choice.finish.reason != Reason::Unknown, "{name} {}: {:?}", exchange["id"], choice.finish);
+                for call in &choice.calls {
+                    assert!(!call.name.is_empty(), "{name} {}", exchange["id"]);
+                }
+                let wants = matches!(exchange["finish"].as_str(), Some("tool_calls" | "tool_use" | "function_call"));
+                assert!(!wants || !choice.calls.is_empty(), "{name} {}", exchange["id"]);
+            }
+            seen += 1;
+        }
+    }
+    println!("{seen} whole responses");
+}
