@@ -13,6 +13,7 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 mod compact;
+mod convert;
 mod count;
 mod error;
 mod eval;
@@ -20,6 +21,7 @@ mod format;
 #[cfg(feature = "hub")]
 mod hub;
 pub mod limits;
+pub mod mcp;
 mod models;
 mod pages;
 #[cfg(feature = "client")]
@@ -28,6 +30,8 @@ pub mod proto;
 pub mod server;
 mod template;
 mod tokenizer;
+pub mod turn;
+pub mod usage;
 
 pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
 pub use check::{Finding, Fix, Repaired, Severity, check, repair};
@@ -37,6 +41,7 @@ pub use compact::{
 };
 #[cfg(feature = "endpoint")]
 pub use compact::{Endpoint, EndpointSummarizer};
+pub use convert::{Converted, Lost, convert};
 #[cfg(feature = "cache")]
 pub use count::PrefixStore;
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
