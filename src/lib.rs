@@ -13,7 +13,6 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 mod compact;
-mod convert;
 mod count;
 mod error;
 mod eval;
@@ -21,7 +20,6 @@ mod format;
 #[cfg(feature = "hub")]
 mod hub;
 pub mod limits;
-pub mod mcp;
 mod models;
 mod pages;
 #[cfg(feature = "client")]
@@ -30,8 +28,6 @@ pub mod proto;
 pub mod server;
 mod template;
 mod tokenizer;
-pub mod turn;
-pub mod usage;
 
 pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide};
 pub use check::{Finding, Fix, Repaired, Severity, check, repair};
@@ -41,7 +37,6 @@ pub use compact::{
 };
 #[cfg(feature = "endpoint")]
 pub use compact::{Endpoint, EndpointSummarizer};
-pub use convert::{Converted, Lost, convert};
 #[cfg(feature = "cache")]
 pub use count::PrefixStore;
 pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
@@ -69,3 +64,10 @@ pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, Vocabular
 pub mod fitting {
     pub use crate::count::{ClaudeDesign, ClaudePrices, KIND_NAMES, KINDS, Kinds, claude_design};
 }
+
+mod convert;
+pub mod mcp;
+pub mod turn;
+pub mod usage;
+
+pub use convert::{Converted, Lost, convert};

@@ -72,8 +72,8 @@ fn no_proper_prefix_of_a_tool_call_stream_ends_well() {
                 continue;
             }
             // Every cut near the end, where the risk is; a spread of the rest.
-            let step = (bytes.len() / 300).max(1);
-            let cuts = (0..bytes.len()).filter(|at| bytes.len() - at < 400 || at % step == 0);
+            let step = (bytes.len() / 100).max(1);
+            let cuts = (0..bytes.len()).filter(|at| bytes.len() - at < 200 || at % step == 0);
             for end in cuts {
                 let turn = assemble(&bytes[..end], usize::MAX, format);
                 assert!(

@@ -17,6 +17,10 @@ mod paint;
 mod serve;
 mod shell;
 
+mod classify;
+mod mcp;
+mod turn;
+
 use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Output, Status};
 use std::process::ExitCode;
@@ -59,6 +63,14 @@ enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page (roff).
     Man,
+    /// Judge a model's answer: finish reason, usage, and which of its calls may be run.
+    Turn(turn::TurnArgs),
+    /// Put a streamed answer (server-sent events) together and judge it.
+    Stream(turn::TurnArgs),
+    /// Weigh and map the tools of MCP servers.
+    Mcp(mcp::McpArgs),
+    /// Understand a provider's error: overflow, rate limit or something else, with its numbers.
+    Classify(classify::ClassifyArgs),
 }
 
 /// Runs the command line of this process and returns its exit code.
@@ -80,6 +92,9 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(args, &mut output),
         Command::Completions(args) => shell::completions(args, &mut Cli::command(), &mut output),
         Command::Man => shell::man(Cli::command(), &mut output),
+        Command::Turn(args) | Command::Stream(args) => turn::run(args, &mut output),
+        Command::Mcp(args) => mcp::run(args, &mut output),
+        Command::Classify(args) => classify::run(args, &mut output),
     };
     match result {
         Ok(status) => status.into(),

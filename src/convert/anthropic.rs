@@ -1,0 +1,70 @@
+//! The neutral view to Anthropic messages.
+//!
+//! Called by [`super::convert`]. System text moves out of the list, roles alternate, all results of one turn share the user message right
+//! after it, ids use the letters that the API takes. Signed thinking survives only where it was Anthropic's own (Converse).
+
+use super::ids::plain_id;
+use super::media::{Sort, part};
+use super::{Out, join, spoken, system_text};
+use crate::format::{Conversation, Format, Item, ItemBody, Role};
+use serde_json::{Value, json};
+
+pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
+    if let Some(system) = system_text(conversation, out) {
+        out.body.insert("system".to_owned(), json!(system));
+    }
+    let mut list: Vec<Value> = Vec::new();
+    for message in conversation.messages.iter().filter(|message| !matches!(message.role, Role::System | Role::Developer)) {
+        let mut results = Vec::new();
+        for item in &message.items {
+            if let ItemBody::ToolResult(result) = &item.body {
+                let (id, _) = out.ids.at(&item.place);
+                let text = out.result_text(result);
+                let mut block = json!({"type": "tool_result", "tool_use_id": plain_id(&id), "content": text});
+                if let (true, Some(map)) = (result.is_error, block.as_object_mut()) {
+                    map.insert("is_error".to_owned(), json!(true));
+                }
+                results.push(block);
+            }
+        }
+        join(&mut list, "user", "content", results);
+        let role = if message.role == Role::Assistant { "assistant" } else { "user" };
+        let blocks: Vec<Value> = spoken(message).into_iter().filter_map(|item| block(item, out)).collect();
+        join(&mut list, role, "content", blocks);
+        if message.name.is_some() && message.role != Role::Tool {
+            out.lose(&message.place, "the speaker's name");
+        }
+    }
+    out.body.insert("messages".to_owned(), Value::Array(list));
+}
+
+fn block(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
+    let (media, sort) = match &item.body {
+        // The API refuses empty text blocks.
+        ItemBody::Text(text) => return (!text.is_empty()).then(|| json!({"type": "text", "text": text})),
+        ItemBody::Reasoning(reasoning) => {
+            if let (Format::Converse, Some(text), Some(signature)) = (out.from, reasoning.text, reasoning.signature) {
+                return Some(json!({"type": "thinking", "thinking": text, "signature": signature}));
+            }
+            out.lose_reasoning(&item.place);
+            return None;
+        }
+        ItemBody::ToolCall(call) if call.other_type.is_none() => {
+            let (id, name) = out.ids.at(&item.place);
+            if call.signature.is_some() {
+                out.lose(&item.place, "a call's signature, which only its provider can use");
+            }
+            let input = out.object(call.arguments, &item.place);
+            return Some(json!({"type": "tool_use", "id": plain_id(&id), "name": name, "input": input}));
+        }
+        ItemBody::Image(media) => (media, Sort::Image),
+        ItemBody::File(media) => (media, Sort::File),
+        ItemBody::Audio(media) => (media, Sort::Audio),
+        ItemBody::Video(media) => (media, Sort::Video),
+        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
+            out.lose(&item.place, "a call or block of the provider's own tools");
+            return None;
+        }
+    };
+    part(media, sort, Format::Anthropic, &item.place, out)
+}

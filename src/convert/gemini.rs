@@ -1,0 +1,65 @@
+//! The neutral view to Gemini contents.
+//!
+//! Called by [`super::convert`]. Results carry their tool's name, in the order of the calls; roles alternate; signatures of other
+//! providers mean nothing here, and calls without Gemini's own are listed, since newer models ask for them.
+
+use super::media::{Sort, part};
+use super::{Out, join, spoken, system_text};
+use crate::format::{Conversation, Format, Item, ItemBody, Role, ToolContentBody};
+use serde_json::{Value, json};
+
+pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
+    if let Some(system) = system_text(conversation, out) {
+        out.body.insert("systemInstruction".to_owned(), json!({"parts": [{"text": system}]}));
+    }
+    let mut list: Vec<Value> = Vec::new();
+    for message in conversation.messages.iter().filter(|message| !matches!(message.role, Role::System | Role::Developer)) {
+        let mut results = Vec::new();
+        for item in &message.items {
+            if let ItemBody::ToolResult(result) = &item.body {
+                let (_, name) = out.ids.at(&item.place);
+                let only = match result.content.as_slice() {
+                    [piece] => match &piece.body {
+                        ToolContentBody::Json(value) if value.is_object() && !result.is_error => Some((*value).clone()),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let key = if result.is_error { "error" } else { "output" };
+                let response = only.unwrap_or_else(|| json!({(key): out.result_text(result)}));
+                results.push(json!({"functionResponse": {"name": name, "response": response}}));
+            }
+        }
+        join(&mut list, "user", "parts", results);
+        let role = if message.role == Role::Assistant { "model" } else { "user" };
+        let parts: Vec<Value> = spoken(message).into_iter().filter_map(|item| piece(item, out)).collect();
+        join(&mut list, role, "parts", parts);
+        if message.name.is_some() && message.role != Role::Tool {
+            out.lose(&message.place, "the speaker's name");
+        }
+    }
+    out.body.insert("contents".to_owned(), Value::Array(list));
+}
+
+fn piece(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
+    let (media, sort) = match &item.body {
+        ItemBody::Text(text) => return (!text.is_empty()).then(|| json!({"text": text})),
+        ItemBody::Reasoning(_) => {
+            out.lose_reasoning(&item.place);
+            return None;
+        }
+        ItemBody::ToolCall(call) if call.other_type.is_none() => {
+            let args = out.object(call.arguments, &item.place);
+            return Some(json!({"functionCall": {"name": call.name, "args": args}}));
+        }
+        ItemBody::Image(media) => (media, Sort::Image),
+        ItemBody::File(media) => (media, Sort::File),
+        ItemBody::Audio(media) => (media, Sort::Audio),
+        ItemBody::Video(media) => (media, Sort::Video),
+        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
+            out.lose(&item.place, "a call or block of the provider's own tools");
+            return None;
+        }
+    };
+    part(media, sort, Format::Gemini, &item.place, out)
+}

@@ -1,0 +1,63 @@
+//! Ids and names of calls over a whole history: what formats with ids need and formats without lack.
+//!
+//! Used by the writers. A call without an id gets one from its position; its result is the next one without an id and of the same name.
+
+use crate::format::{Conversation, ItemBody, ToolCall, ToolResult};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Ids and names by the place of the item in the source.
+#[derive(Debug, Default)]
+pub(super) struct Ids<'a> {
+    by_place: BTreeMap<String, (String, &'a str)>,
+}
+
+impl<'a> Ids<'a> {
+    pub(super) fn of(conversation: &Conversation<'a>) -> Self {
+        let mut ids = Self::default();
+        let mut names: BTreeMap<&str, &'a str> = BTreeMap::new();
+        let mut waiting: VecDeque<(String, &'a str)> = VecDeque::new();
+        for item in conversation.messages.iter().flat_map(|message| &message.items) {
+            match &item.body {
+                ItemBody::ToolCall(ToolCall { id, name, .. }) => {
+                    let id = id.map_or_else(|| format!("call_{}", ids.by_place.len()), str::to_owned);
+                    waiting.push_back((id.clone(), name));
+                    ids.by_place.insert(item.place.clone(), (id, name));
+                }
+                ItemBody::ToolResult(ToolResult { call_id, name, .. }) => {
+                    let found = match (call_id, name) {
+                        (Some(id), _) => waiting.iter().rposition(|(waits, _)| waits == id),
+                        (None, Some(name)) => waiting.iter().position(|(_, waits)| waits == name),
+                        (None, None) => (!waiting.is_empty()).then_some(0),
+                    };
+                    let answered = found.and_then(|at| waiting.remove(at));
+                    if let Some((id, called)) = answered {
+                        ids.by_place.insert(item.place.clone(), (id, called));
+                    } else {
+                        let called = call_id.and_then(|id| names.get(id).copied()).or(*name).unwrap_or("unknown");
+                        let id = call_id.map_or_else(|| format!("call_{}", ids.by_place.len()), str::to_owned);
+                        ids.by_place.insert(item.place.clone(), (id, called));
+                    }
+                }
+                _ => {}
+            }
+            if let ItemBody::ToolCall(ToolCall { id: Some(id), name, .. }) = &item.body {
+                names.insert(id, name);
+            }
+        }
+        ids
+    }
+
+    /// The id and the tool's name of a call or result.
+    pub(super) fn at(&self, place: &str) -> (String, &'a str) {
+        self.by_place.get(place).cloned().unwrap_or_else(|| ("call_unknown".to_owned(), "unknown"))
+    }
+}
+
+/// An id in the characters that Anthropic takes: letters, digits, `_`, `-`.
+pub(super) fn plain_id(id: &str) -> String {
+    let plain: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect();
+    if plain == id && !id.is_empty() {
+        return plain;
+    }
+    format!("{plain}_{:08x}", xxhash_rust::xxh3::xxh3_64(id.as_bytes()) & 0xFFFF_FFFF)
+}

@@ -1,0 +1,76 @@
+//! Pictures, files and sound in each target's shape.
+//!
+//! Used by the writers. Bytes and URLs are carried over; a provider's own file id means nothing to another, and is listed.
+
+use super::Out;
+use crate::format::{Format, Media};
+use serde_json::{Value, json};
+
+/// What sort of medium it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Image,
+    File,
+    Audio,
+    Video,
+}
+
+/// The part for `to`, or `None` (and an entry in the list) when it can't hold it.
+pub(super) fn part(media: &Media<'_>, sort: Sort, to: Format, place: &str, out: &mut Out<'_>) -> Option<Value> {
+    if media.file_id.is_some() && media.base64.is_none() && media.url.is_none() {
+        out.lose(place, "a file held by the other provider under its own id");
+        return None;
+    }
+    let mime = media.mime.unwrap_or(if sort == Sort::Image { "image/png" } else { "application/pdf" });
+    let data_url = media.base64.map(|base64| format!("data:{mime};base64,{base64}"));
+    let url = media.url.map(str::to_owned).or(data_url);
+    let name = media.name.unwrap_or("file");
+    let written = match (to, sort) {
+        (Format::Chat, Sort::Image) => url.map(|url| match media.detail {
+            Some(detail) => json!({"type": "image_url", "image_url": {"url": url, "detail": detail}}),
+            None => json!({"type": "image_url", "image_url": {"url": url}}),
+        }),
+        (Format::Chat, Sort::File) if media.base64.is_some() => {
+            url.map(|url| json!({"type": "file", "file": {"filename": name, "file_data": url}}))
+        }
+        (Format::Chat, Sort::Audio) => {
+            let kind = mime.rsplit('/').next().unwrap_or("wav");
+            media.base64.map(|base64| json!({"type": "input_audio", "input_audio": {"data": base64, "format": kind}}))
+        }
+        (Format::Responses, Sort::Image) => {
+            url.map(|url| json!({"type": "input_image", "image_url": url, "detail": media.detail.unwrap_or("auto")}))
+        }
+        (Format::Responses, Sort::File) => match (media.base64, media.url) {
+            (Some(_), _) => url.map(|url| json!({"type": "input_file", "filename": name, "file_data": url})),
+            (None, Some(url)) => Some(json!({"type": "input_file", "file_url": url})),
+            (None, None) => None,
+        },
+        (Format::Anthropic, Sort::Image | Sort::File) => {
+            let source = match (media.base64, media.url) {
+                (Some(base64), _) => Some(json!({"type": "base64", "media_type": mime, "data": base64})),
+                (None, Some(url)) => Some(json!({"type": "url", "url": url})),
+                (None, None) => None,
+            };
+            source.map(|source| json!({"type": if sort == Sort::Image { "image" } else { "document" }, "source": source}))
+        }
+        (Format::Gemini, _) => match (media.base64, media.url) {
+            (Some(base64), _) => Some(json!({"inlineData": {"mimeType": mime, "data": base64}})),
+            (None, Some(url)) => Some(json!({"fileData": {"mimeType": mime, "fileUri": url}})),
+            (None, None) => None,
+        },
+        _ => None,
+    };
+    // A document that is plain text can always be said.
+    let written = written.or_else(|| {
+        let text = media.text?;
+        Some(match to {
+            Format::Gemini => json!({"text": text}),
+            Format::Responses => json!({"type": "input_text", "text": text}),
+            _ => json!({"type": "text", "text": text}),
+        })
+    });
+    if written.is_none() {
+        out.lose(place, format!("a medium that the {to} format can't hold"));
+    }
+    written
+}
