@@ -17,7 +17,7 @@ use tonic::{IntoStreamingRequest, Request, Streaming};
 /// ```no_run
 /// # async fn example() -> plimsoll::Result<()> {
 /// use plimsoll::client::Client;
-/// let mut client = Client::connect("http://127.0.0.1:7464").await?;
+/// let mut client = Client::connect("http://127.0.0.1:50051").await?;
 /// let body = br#"{"model":"gpt-4o","messages":[{"role":"user","content":"hi"}]}"#;
 /// let count = client.count(Client::request(body.to_vec())).await?;
 /// println!("{} tokens", count.total);
@@ -38,7 +38,7 @@ impl Client {
     /// [`Kind::InvalidInput`] for a malformed address; [`Kind::Unavailable`] when nobody answers there within 10 s.
     pub async fn connect(address: &str) -> Result<Self> {
         let endpoint = Endpoint::from_shared(address.to_owned())
-            .map_err(|e| Error::new(Kind::InvalidInput, "expected an address such as `http://127.0.0.1:7464`").caused_by(e))?;
+            .map_err(|e| Error::new(Kind::InvalidInput, "expected an address such as `http://127.0.0.1:50051`").caused_by(e))?;
         let connected = endpoint.connect_timeout(Duration::from_secs(10)).connect().await;
         let channel = connected.map_err(|e| Error::new(Kind::Unavailable, "no server answers at that address").caused_by(e))?;
         Ok(Self::over(channel))

@@ -71,8 +71,7 @@ impl Models {
             changed.override_one(name, fields)?;
         }
         for (deployment, model) in &file.deployments {
-            changed.find(model, None).map_err(|e| e.at(place(&["deployments", deployment])))?;
-            changed.deploy(deployment, model);
+            changed.deploy(deployment, model).map_err(|e| e.at(place(&["deployments", deployment])))?;
         }
         *self = changed;
         Ok(())

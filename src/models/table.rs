@@ -149,9 +149,14 @@ impl Models {
         self.entries.iter().filter(move |entry| entry.profile.id == id).flat_map(|entry| entry.aliases.iter().map(AsRef::as_ref))
     }
 
-    /// Maps a deployment's name (alone, or as `provider/name`) to a model.
-    pub(super) fn deploy(&mut self, deployment: &str, model: &str) {
+    /// Maps a deployment's name (alone, or as `provider/name` for one provider) to a model, as Azure's users must.
+    ///
+    /// # Errors
+    /// [`Kind::UnknownModel`] with near names when the model isn't in the table.
+    pub fn deploy(&mut self, deployment: &str, model: &str) -> Result<()> {
+        self.find(model, None)?;
         self.deployments.insert(deployment.to_lowercase().into(), model.into());
+        Ok(())
     }
 
     /// Adds a table text written by [`Models::to_text`], as an import.
