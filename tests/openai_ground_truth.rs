@@ -12,9 +12,10 @@
 
 mod common;
 
-use plimsoll::{Confidence, CountOptions, Counter, Format, Provider, Request};
+use plimsoll::{Confidence, CountOptions, Counter, Format, Provider, ReasoningMemory, Request};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 const FAKES: &str = include_str!("../data/openai-fakes.tsv");
 
@@ -56,7 +57,7 @@ impl Class {
 fn family(renderer: &str) -> Option<&'static str> {
     match renderer {
         "openai-classic" => Some("classic"),
-        "harmony-o" => Some("o-series"),
+        "harmony-o" | "harmony-o1" => Some("o-series"),
         name if name.starts_with("harmony") => Some("gpt-5"),
         "openai-o1-mini" => Some("o1-mini"),
         _ => None,
@@ -68,7 +69,10 @@ fn walk(value: &Value, found: &mut HashSet<&'static str>) {
         Value::Array(list) => list.iter().for_each(|v| walk(v, found)),
         Value::Object(map) => {
             match map.get("type").and_then(Value::as_str) {
-                Some("image_url" | "input_image") => drop(found.insert("images")),
+                Some("image_url" | "input_image") => {
+                    let inline = map.get("image_url").is_some_and(|url| url.to_string().contains("data:image"));
+                    found.insert(if inline { "images" } else { "pictures of unknown size" });
+                }
                 Some("file" | "input_file" | "input_audio") => drop(found.insert("files")),
                 Some("function_call" | "function_call_output") => drop(found.insert("history")),
                 Some("reasoning") => drop(found.insert("replayed reasoning")),
@@ -89,7 +93,7 @@ fn kind(request: &Value) -> &'static str {
     for key in ["messages", "input"] {
         walk(request.get(key).unwrap_or(&Value::Null), &mut found);
     }
-    for kind in ["files", "images", "tool search", "replayed reasoning"] {
+    for kind in ["files", "pictures of unknown size", "replayed reasoning", "images", "tool search"] {
         if found.contains(kind) {
             return kind;
         }
@@ -144,11 +148,43 @@ fn all_sorted(value: &Value) -> bool {
     }
 }
 
+/// The final response object of a recording: the body, or the last event of a stream.
+fn response(row: &Value) -> Option<Value> {
+    match &row["response"] {
+        Value::String(text) => {
+            let line = text.lines().rev().find(|line| line.starts_with("data: ") && line.contains("response.completed"))?;
+            serde_json::from_str::<Value>(&line[6..]).ok()?.get("response").cloned()
+        }
+        Value::Null => None,
+        body => Some(body.clone()),
+    }
+}
+
+/// What the responses of a log report for the reasoning in them, as a host would remember it.
+fn remember(rows: &[Value]) -> ReasoningMemory {
+    let mut memory = ReasoningMemory::default();
+    for body in rows.iter().filter_map(response) {
+        let encrypted: Vec<&str> = body["output"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|item| item["type"] == "reasoning")
+            .filter_map(|item| item["encrypted_content"].as_str())
+            .collect();
+        let tokens = body.pointer("/usage/output_tokens_details/reasoning_tokens").and_then(Value::as_u64);
+        if let ([only], Some(tokens)) = (encrypted.as_slice(), tokens) {
+            memory.remember(only, tokens);
+        }
+    }
+    memory
+}
+
 #[test]
 fn counts_equal_the_bill() {
     let (Some(chat), Some(responses)) = (common::exchanges("chat"), common::exchanges("responses")) else { return };
     let fakes: HashSet<&str> = FAKES.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split('\t').next()).collect();
     let counter = Counter::new();
+    let memory = Arc::new(remember(&responses));
     let mut classes: BTreeMap<String, Class> = BTreeMap::new();
     let (mut fake, mut unbounded, mut considered, mut failed) = (0, 0, 0, Vec::new());
     for (format, rows) in [(Format::Chat, &chat), (Format::Responses, &responses)] {
@@ -174,7 +210,8 @@ fn counts_equal_the_bill() {
                 continue;
             }
             let body = serde_json::to_vec(&request).unwrap();
-            let options = CountOptions { profile: Some(profile), provider: Some(provider), ..CountOptions::default() };
+            let options =
+                CountOptions { profile: Some(profile), provider: Some(provider), memory: Arc::clone(&memory), ..CountOptions::default() };
             let count = match Request::parse(&body, format).and_then(|request| counter.count(&request, &options)) {
                 Ok(count) => count,
                 Err(error) => {
@@ -225,4 +262,50 @@ fn counts_equal_the_bill() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+    assert!(fake * 100 <= considered * 3, "more than 3% judged fake");
+    check_bars(&classes);
+}
+
+/// Families, endpoint and kinds; least exact %, least near %, most p95 %.
+type Bar = (&'static [&'static str], &'static str, &'static [&'static str], f64, f64, f64);
+
+/// The bars of each class on the maker's own host.
+const BARS: &[Bar] = &[
+    (&["classic", "o-series", "gpt-5"], "chat", &["text"], 99.5, 100.0, 0.0),
+    (&["classic"], "chat", &["tools", "tool history", "json_schema", "tools and schema"], 99.0, 99.5, 0.0),
+    (&["o-series", "gpt-5"], "chat", &["tools", "tool history", "json_schema", "tools and schema"], 95.0, 99.0, 0.5),
+    (
+        &["classic", "o-series", "gpt-5"],
+        "responses",
+        &["text", "tools", "tool history", "json_schema", "tools and schema"],
+        97.0,
+        99.0,
+        0.5,
+    ),
+    (&["classic", "o-series", "gpt-5"], "chat", &["images"], 90.0, 97.0, 1.0),
+];
+
+fn check_bars(classes: &BTreeMap<String, Class>) {
+    let (mut bounded, mut outside) = (0, 0);
+    for class in classes.values() {
+        bounded += class.n;
+        outside += class.outside;
+    }
+    println!("{bounded} bounded, {outside} outside their bound");
+    for (families, format, kinds, exact, near, p95) in BARS {
+        let mut all = Class::default();
+        for name in families.iter().flat_map(|family| kinds.iter().map(move |kind| format!("{family}, {format}, {kind}"))) {
+            if let Some(class) = classes.get(&name) {
+                all.n += class.n;
+                all.exact += class.exact;
+                all.near += class.near;
+                all.errors.extend(&class.errors);
+            }
+        }
+        let worst = all.p95();
+        let (is_exact, is_near) = (Class::percent(all.exact, all.n), Class::percent(all.near, all.n));
+        println!("{families:?} {format} {kinds:?}: n {} exact {is_exact:.1} near {is_near:.1} p95 {worst:.2}", all.n);
+        assert!(all.n > 0 && is_exact >= *exact && is_near >= *near && worst <= *p95, "below the bar: {exact} / {near} / {p95}");
+    }
+    assert!(outside * 100 <= bounded, "stated bounds hold in fewer than 99% of the cases");
 }

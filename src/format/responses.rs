@@ -349,7 +349,6 @@ fn function<'a>(fields: &Fields<'a, '_>, raw: &'a Value) -> Result<Tool<'a>> {
 }
 
 /// The tools that an `additional_tools` or `tool_search_output` item brings, read as the `tools` field would be.
-#[allow(dead_code, reason = "the renderer of items that bring tools arrives next")]
 pub(crate) fn brought_tools<'a>(raw: &'a Value, place: &str) -> Vec<Tool<'a>> {
     let mut tools = Vec::new();
     if let Some(list) = raw.get("tools").and_then(Value::as_array) {

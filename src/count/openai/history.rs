@@ -7,9 +7,10 @@ use super::images::Rule;
 use super::rules::{Family, Parallel, Rules};
 use super::schema::{Style, print, spaced};
 use super::sheet::{Piece, Sheet, of_message, of_tool};
-use super::{RenderContext, header};
+use super::{RenderContext, header, schema};
 use crate::count::{Confidence, Part, PartKind};
-use crate::format::{Arguments, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContentBody, ToolResult};
+use crate::error::Result;
+use crate::format::{Arguments, Item, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContentBody, ToolResult, brought_tools};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -18,6 +19,15 @@ const COMPACT: Style = Style { item: ",", key: ":", ascii: false };
 const WRAPPED_RESULT: u64 = 10;
 /// Around replayed reasoning.
 const REASONING_FRAME: u64 = 4;
+/// Characters of encrypted reasoning that hold no tokens.
+const ENCRYPTED_HEAD: u64 = 900;
+/// What is left of dropped reasoning in a turn with calls, and how far that may be off.
+const DROPPED: u64 = 2;
+const DROPPED_BOUND: u64 = 4;
+/// The provider's own words around tools that arrive in the middle of a conversation.
+const ARRIVING_TOOLS: u64 = 82;
+/// How far those may be off.
+const ARRIVING_BOUND: u64 = 14;
 
 /// The walk over a history.
 pub(super) struct History<'c, 'a> {
@@ -27,9 +37,9 @@ pub(super) struct History<'c, 'a> {
     /// Cost of the format's name in the header of assistant texts.
     answer_header: u64,
     /// Names of calls by id.
-    names: HashMap<&'a str, &'a str>,
+    names: HashMap<&'a str, String>,
     /// Name of the latest call, for results without an id.
-    latest: Option<&'a str>,
+    latest: Option<String>,
     /// Ids of calls that were shown as one, by id: the number of their group.
     groups: HashMap<&'a str, usize>,
     group_count: usize,
@@ -59,7 +69,7 @@ impl<'c, 'a> History<'c, 'a> {
     }
 
     /// Counts one message; `tail` is text that joins it.
-    pub(super) fn message(&mut self, at: usize, message: &'c Message<'a>, tail: Vec<Piece<'_>>, sheet: &mut Sheet) {
+    pub(super) fn message(&mut self, at: usize, message: &'c Message<'a>, tail: Vec<Piece<'_>>, sheet: &mut Sheet) -> Result<()> {
         let calls: Vec<(&str, &'c ToolCall<'a>)> = message
             .items
             .iter()
@@ -80,6 +90,8 @@ impl<'c, 'a> History<'c, 'a> {
             match &item.body {
                 ItemBody::Reasoning(reasoning) => self.reasoning(at, message, &item.place, reasoning, sheet),
                 ItemBody::ToolResult(result) => self.result(message, &item.place, result, sheet),
+                ItemBody::Other("additional_tools") => Self::arriving(message, item, sheet)?,
+                ItemBody::Other(_) if !has_text(message) => sheet.unknown(of_message(PartKind::Overhead, message, &item.place)),
                 _ => {}
             }
         }
@@ -89,6 +101,7 @@ impl<'c, 'a> History<'c, 'a> {
         if at + 1 == self.total {
             self.close(sheet);
         }
+        Ok(())
     }
 
     /// A message of text and media.
@@ -129,6 +142,29 @@ impl<'c, 'a> History<'c, 'a> {
         flush(&mut run, sheet);
     }
 
+    /// Whether a call follows before the next message of a user.
+    fn called_later(&self, at: usize) -> bool {
+        let rest = self.context.conversation.messages.iter().skip(at + 1);
+        rest.take_while(|m| m.role != Role::User).any(|m| m.items.iter().any(|item| matches!(item.body, ItemBody::ToolCall(_))))
+    }
+
+    /// Tools that an item brings in the middle of a conversation, each shown in a namespace of its own name.
+    fn arriving(message: &Message<'_>, item: &Item<'_>, sheet: &mut Sheet) -> Result<()> {
+        for tool in brought_tools(item.raw, &item.place) {
+            let (name, text) = (tool.name, schema::function(tool.name, tool.description, tool.parameters)?);
+            let text = format!("# Tools\n\n## {name}\n\nnamespace {name} {{\n\n{text}}} // namespace {name}");
+            let part = of_tool(of_message(PartKind::ToolDefinition, message, &tool.place), name);
+            sheet.block(vec![Piece::new(Part { confidence: Confidence::Calibrated, bound: Some(ARRIVING_BOUND), ..part }, text)]);
+        }
+        let hidden = Part {
+            confidence: Confidence::Calibrated,
+            bound: Some(ARRIVING_BOUND),
+            ..of_message(PartKind::Overhead, message, &item.place)
+        };
+        sheet.out.push(Part { tokens: ARRIVING_TOOLS, ..hidden });
+        Ok(())
+    }
+
     fn picture(&self, part: Part, media: &Media<'_>, sheet: &mut Sheet) {
         match self.images {
             Some(rule) => {
@@ -141,26 +177,33 @@ impl<'c, 'a> History<'c, 'a> {
     }
 
     fn calls(&mut self, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
-        for (_, call) in calls {
+        for (place, call) in calls {
+            let name = full_name(message, place, call);
             if let Some(id) = call.id {
-                self.names.insert(id, call.name);
+                self.names.insert(id, name.clone());
             }
-            self.latest = Some(call.name);
+            self.latest = Some(name);
         }
         if calls.len() > 1 && self.rules.parallel == Parallel::Wrapped {
             self.wrapped(message, calls, sheet);
             return;
         }
         for (place, call) in calls {
-            let head = sheet.n(&format!("assistant to=functions.{}", call.name));
+            let head = sheet.n(&format!("assistant to={}", full_name(message, place, call)));
             let id = if call.item_id.is_some() { self.rules.call_item_id } else { 0 };
             let owner = of_tool(of_message(PartKind::Overhead, message, place), call.name);
             let mut bound = if id > 0 { self.rules.item_id_bound } else { 0 };
+            if id > 0 && self.context.conversation.tools.iter().all(|tool| tool.name != call.name) {
+                // Calls of tools that the request no longer defines are framed differently, both ways.
+                bound = bound.max(id);
+            }
             if calls.len() > 1 {
                 bound += self.rules.parallel_bound;
             }
+            bound += self.rules.gateway_call;
             let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
-            sheet.out.push(Part { tokens: self.rules.call + head + id, confidence, bound: Some(bound), ..owner });
+            let tokens = self.rules.call + head + id + self.rules.gateway_call;
+            sheet.out.push(Part { tokens, confidence, bound: Some(bound), ..owner });
             let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
             sheet.block(vec![Piece::new(part, arguments(call))]);
         }
@@ -189,7 +232,9 @@ impl<'c, 'a> History<'c, 'a> {
     }
 
     fn result(&mut self, message: &Message<'a>, place: &str, result: &ToolResult<'a>, sheet: &mut Sheet) {
-        let name = result.call_id.and_then(|id| self.names.get(id).copied()).or(result.name).or(self.latest).unwrap_or_default();
+        let full = result.call_id.and_then(|id| self.names.get(id)).or(self.latest.as_ref()).map(String::as_str);
+        let full = full.or(result.name).unwrap_or_default().to_owned();
+        let name = full.strip_prefix("functions.").unwrap_or(&full);
         let part = of_tool(of_message(PartKind::ToolResult, message, place), name);
         if let Some(group) = result.call_id.and_then(|id| self.groups.get(id).copied()) {
             if self.open.as_ref().is_some_and(|(open, ..)| *open != group) {
@@ -230,24 +275,57 @@ impl<'c, 'a> History<'c, 'a> {
     fn close(&mut self, sheet: &mut Sheet) {
         let Some((_, part, values)) = self.open.take() else { return };
         sheet.out.push(Part { kind: PartKind::Overhead, tokens: WRAPPED_RESULT, name: None, server: None, ..part.clone() });
-        sheet.block(vec![Piece::new(part, spaced(&Value::Array(values)))]);
+        let text = spaced(&Value::Array(values));
+        let mut bound = 0;
+        if !text.is_ascii() {
+            // Bills of 2025 show non-ASCII characters escaped here, those of 2026 don't.
+            let mut escaped = String::new();
+            if let Ok(value) = serde_json::from_str(&text) {
+                print(&value, &mut escaped, &Style { item: ", ", key: ": ", ascii: true });
+            }
+            bound = sheet.n(&escaped).abs_diff(sheet.n(&text));
+        }
+        let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
+        sheet.block(vec![Piece::new(Part { confidence, bound: Some(bound), ..part }, text)]);
     }
 
     /// Reasoning that the request replays: dropped once a user message follows, else billed as it was made.
     fn reasoning(&self, at: usize, message: &Message<'_>, place: &str, reasoning: &Reasoning<'_>, sheet: &mut Sheet) {
         let part = of_message(PartKind::Reasoning, message, place);
-        let Some(signature) = reasoning.signature.filter(|_| self.last_user.is_none_or(|user| at > user)) else { return };
-        if let Some(tokens) = self.context.memory.recall(signature) {
-            // Some models report reasoning rounded down to a multiple of 64.
-            let rounded = tokens > 0 && tokens % 64 == 0;
-            let (tokens, bound) = if rounded { (tokens + 32, 32) } else { (tokens, 2) };
-            sheet.out.push(Part { tokens: tokens + REASONING_FRAME, confidence: Confidence::Calibrated, bound: Some(bound), ..part });
+        let Some(signature) = reasoning.signature else { return };
+        if self.last_user.is_some_and(|user| at < user) && !self.rules.keeps_reasoning {
+            // Dropped, but a turn with calls keeps a little of it.
+            if self.called_later(at) {
+                sheet.out.push(Part { tokens: DROPPED, confidence: Confidence::Calibrated, bound: Some(DROPPED_BOUND), ..part });
+            } else {
+                sheet.out.push(part);
+            }
             return;
         }
-        // Encrypted text: a fixed head, then some six characters a token.
-        let tokens = (signature.len() as u64).saturating_sub(900) * 10 / 59;
-        sheet.out.push(Part { tokens, confidence: Confidence::Estimate, bound: Some(40 + tokens * 2 / 5), ..part });
+        // Encrypted text: a fixed head, then some six or seven characters a token.
+        let guess = (signature.len() as u64).saturating_sub(ENCRYPTED_HEAD) * 10 / 65;
+        if let Some(tokens) = self.context.memory.recall(signature) {
+            // Some models report reasoning rounded down to a multiple of 64; then its length says where in between it was.
+            let rounded = tokens % 64 == 0;
+            let likely = if rounded { guess.clamp(tokens, tokens.saturating_add(63)) } else { tokens };
+            let bound = if rounded { (likely - tokens).max(tokens.saturating_add(63) - likely) } else { 2 };
+            sheet.out.push(Part {
+                tokens: likely.saturating_add(REASONING_FRAME),
+                confidence: Confidence::Calibrated,
+                bound: Some(bound),
+                ..part
+            });
+            return;
+        }
+        sheet.out.push(Part { tokens: guess, confidence: Confidence::Estimate, bound: Some(40 + guess * 9 / 20), ..part });
     }
+}
+
+/// The name by which a call is addressed: in the namespace of functions, or in the one it names.
+fn full_name(message: &Message<'_>, place: &str, call: &ToolCall<'_>) -> String {
+    let raw = message.items.iter().find(|item| item.place == place).map(|item| item.raw);
+    let space = raw.and_then(|raw| raw.get("namespace")).and_then(Value::as_str).unwrap_or("functions");
+    format!("{space}.{}", call.name)
 }
 
 fn only_reasoning(message: &Message<'_>) -> bool {
@@ -280,7 +358,7 @@ fn file(part: Part, media: &Media<'_>, sheet: &mut Sheet) {
 }
 
 /// Arguments as the server prints them: compact JSON, or the text itself where it isn't JSON.
-fn arguments(call: &ToolCall<'_>) -> String {
+pub(in crate::count) fn arguments(call: &ToolCall<'_>) -> String {
     let value = match call.arguments {
         Arguments::None => return String::new(),
         Arguments::Json(value) => value.clone(),

@@ -12,6 +12,8 @@ mod sheet;
 mod structured;
 mod tools;
 
+pub(super) use history::arguments as text_of_arguments;
+
 use super::render::RenderContext;
 use super::{Breakdown, Confidence, Part, PartKind};
 use crate::error::Result;
@@ -22,6 +24,10 @@ use sheet::{Piece, Sheet};
 
 /// Tokens by which the first reasoning models' own text is known to vary.
 const EARLY_REASONING_BOUND: u64 = 10;
+/// What one host adds beside any tools: seen with one pair of tools alone (gpt-5.5, 5.6; November 2026).
+const MANTLE_TOOLS: u64 = 6;
+/// What a gateway's rewriting adds to each call with its result: two bills, November 2026.
+const GATEWAY_CALL: u64 = 8;
 
 pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
     let conversation = context.conversation;
@@ -61,7 +67,7 @@ pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
     let mut history = history::History::new(context, &rules, family, format.answer_header);
     for (at, message) in conversation.messages.iter().enumerate() {
         let tail = if Some(at) == host { std::mem::take(&mut joined) } else { Vec::new() };
-        history.message(at, message, tail, &mut sheet);
+        history.message(at, message, tail, &mut sheet)?;
     }
     if rules.choice {
         choice(conversation.tool_choice, &mut sheet);
@@ -79,16 +85,25 @@ fn rules_of(family: Family, context: &RenderContext<'_>) -> Rules {
     let format = context.conversation.format;
     // Gateways that take Chat Completions but ask the provider through Responses: seen on bills of both.
     let by_responses = matches!(context.provider, Some(Provider::Other(slug)) if matches!(slug.as_str(), "openrouter" | "vercel"));
-    if family == Family::Five && format != Format::Responses && by_responses && !context.conversation.tools.is_empty() {
-        return family.rules(Format::Responses);
+    let five = matches!(family, Family::Five | Family::FiveSix);
+    if five && format != Format::Responses && by_responses && !context.conversation.tools.is_empty() {
+        let openrouter = matches!(context.provider, Some(Provider::Other(slug)) if slug == "openrouter");
+        return Rules { gateway_call: if openrouter { GATEWAY_CALL } else { 0 }, ..family.rules(Format::Responses) };
     }
-    family.rules(format)
+    let rules = family.rules(format);
+    let all_turns = context.conversation.body.get("reasoning").and_then(|r| r.get("context")).and_then(serde_json::Value::as_str);
+    Rules { keeps_reasoning: rules.keeps_reasoning || all_turns == Some("all_turns"), ..rules }
 }
 
 /// Parts of a prompt whose layout or vocabulary is not known are no longer exact.
 fn grade(family: Family, context: &RenderContext<'_>, out: &mut Breakdown) {
     if family == Family::EarlyReasoning {
-        out.push(Part { confidence: Confidence::Calibrated, bound: Some(EARLY_REASONING_BOUND), ..Part::exact(PartKind::Overhead, "", 4) });
+        let part = Part::exact(PartKind::Overhead, "", 0);
+        out.push(Part { confidence: Confidence::Calibrated, bound: Some(EARLY_REASONING_BOUND), ..part });
+    }
+    if context.provider == Some(&Provider::BedrockMantle) && has_functions(context) {
+        let part = Part::exact(PartKind::Overhead, "/tools", MANTLE_TOOLS);
+        out.push(Part { confidence: Confidence::Calibrated, bound: Some(MANTLE_TOOLS), ..part });
     }
     if context.profile.proxy {
         for part in out.parts_mut() {
@@ -147,3 +162,7 @@ fn header(message: &Message<'_>) -> String {
     let role = if message.role == Role::Tool { "tool" } else { message.role.as_str() };
     message.name.map_or_else(|| role.to_owned(), |name| format!("{role}:{name}"))
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -71,6 +71,10 @@ pub(super) struct Rules {
     pub(super) item_id_bound: u64,
     /// How far each call of several in one message may be off, where no bill has shown them.
     pub(super) parallel_bound: u64,
+    /// Whether reasoning of earlier turns stays in the prompt.
+    pub(super) keeps_reasoning: bool,
+    /// Added to each call by a gateway that rewrites the history before it asks the provider.
+    pub(super) gateway_call: u64,
 }
 
 const CLASSIC_CHAT: Rules = Rules {
@@ -92,6 +96,8 @@ const CLASSIC_CHAT: Rules = Rules {
     choice: true,
     item_id_bound: 0,
     parallel_bound: 0,
+    keeps_reasoning: false,
+    gateway_call: 0,
 };
 
 const CLASSIC_RESPONSES: Rules = Rules {
@@ -150,8 +156,10 @@ pub(super) enum Family {
     EarlyO,
     /// o3, o4-mini.
     O,
-    /// gpt-5 and later.
+    /// gpt-5 to gpt-5.5.
     Five,
+    /// gpt-5.6 and later: as gpt-5, but reasoning of earlier turns stays.
+    FiveSix,
 }
 
 impl Family {
@@ -161,6 +169,7 @@ impl Family {
             "openai-o1-mini" => Self::EarlyReasoning,
             "harmony-o1" => Self::EarlyO,
             "harmony-o" => Self::O,
+            "harmony-5.6" | "harmony-6" => Self::FiveSix,
             name if name.starts_with("harmony") => Self::Five,
             _ => Self::Classic,
         }
@@ -176,6 +185,7 @@ impl Family {
             (Self::EarlyO | Self::O, true) => O_RESPONSES,
             (Self::Five, false) => FIVE_CHAT,
             (Self::Five, true) => FIVE_RESPONSES,
+            (Self::FiveSix, responses) => Rules { keeps_reasoning: true, ..if responses { FIVE_RESPONSES } else { FIVE_CHAT } },
         }
     }
 }

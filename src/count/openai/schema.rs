@@ -35,6 +35,8 @@ impl Written {
 /// Renders the schemas under one root (the target of its `$ref`s).
 pub(super) struct Typescript<'a> {
     root: &'a Value,
+    /// References that are being written: one that comes back to itself is named, not followed.
+    open: Vec<String>,
     /// Bytes that may still be written: `$ref`s inlined many times over can grow without bound.
     left: usize,
 }
@@ -49,7 +51,7 @@ pub(super) fn function(name: &str, description: Option<&str>, parameters: Option
     let composed = parameters.is_some_and(|p| ["anyOf", "oneOf", "allOf", "$ref"].iter().any(|key| p.get(key).is_some()));
     match parameters {
         Some(root) if has_properties || composed => {
-            let mut typescript = Typescript { root, left: limits::MAX_RENDERED_SCHEMA_BYTES };
+            let mut typescript = Typescript { root, open: vec!["#".to_owned()], left: limits::MAX_RENDERED_SCHEMA_BYTES };
             let written = typescript.write(root, 0)?;
             let _ = write!(out, "type {name} = (_: {}{}{}) => any;\n\n", written.comments, written.text, written.note());
         }
@@ -159,13 +161,17 @@ impl Typescript<'_> {
         let root = self.root;
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
         match target {
-            Some(target) if depth < limits::MAX_SCHEMA_DEPTH => {
-                if node.len() == 1 {
-                    return self.write(target, depth + 1);
-                }
-                let mut merged = target.as_object().cloned().unwrap_or_default();
-                merged.extend(node.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())));
-                self.write(&Value::Object(merged), depth + 1)
+            Some(target) if depth < limits::MAX_SCHEMA_DEPTH && !self.open.iter().any(|open| open == reference) => {
+                self.open.push(reference.to_owned());
+                let written = if node.len() == 1 {
+                    self.write(target, depth + 1)
+                } else {
+                    let mut merged = target.as_object().cloned().unwrap_or_default();
+                    merged.extend(node.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())));
+                    self.write(&Value::Object(merged), depth + 1)
+                };
+                self.open.pop();
+                written
             }
             _ => Ok(Written { notes: vec![format!("$ref: \"{reference}\"")], ..Written::plain("any") }),
         }
@@ -360,3 +366,7 @@ fn print_string(text: &str, out: &mut String, ascii: bool) {
     }
     out.push('"');
 }
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;
