@@ -40,6 +40,7 @@ fn vocabulary(out: &Path, name: &str, bpe: &tiktoken_rs::CoreBPE, limit: u32) {
     let write = |part: &str, bytes: &[u8]| std::fs::write(out.join(format!("{name}.{part}")), bytes).unwrap();
     write("bytes", tables.bytes.as_flattened());
     write("pairs", tables.pairs.as_flattened());
+    write("filter", tables.filter.as_flattened());
     write("offsets", tables.offsets.as_flattened());
     write("text", &tables.text);
     write("whole", tables.whole.as_flattened());

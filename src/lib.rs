@@ -57,7 +57,12 @@ pub use pages::{
 };
 #[cfg(feature = "templates")]
 pub use template::ChatTemplate;
-pub use tokenizer::{AddOptions, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
+#[cfg(feature = "cache")]
+pub use tokenizer::MessageCache;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use tokenizer::reference::Reference;
+pub use tokenizer::{AddOptions, AppendCounter, TextMark, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
 
 /// What the command that fits the prices of Claude text needs; no part of the stable interface.
 #[doc(hidden)]

@@ -138,7 +138,7 @@ pub(super) fn starts<F: Family>(block: &[u8; BLOCK], length: usize, masks: &Mask
     let opens = if F::SUFFIX { letter << 1 } else { other_starts };
     let quotes = masks.quote & opens & (letter >> 1) & below(certain);
     let edge = masks.quote & below(certain) & !below(certain.saturating_sub(1));
-    if quotes | edge != 0 {
+    if F::CONTRACTIONS && quotes | edge != 0 {
         certain = contractions::<F>(block, masks.quote, quotes, certain, &mut found);
     }
     found & below(certain) & !1

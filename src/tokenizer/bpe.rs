@@ -227,7 +227,7 @@ pub(super) fn long(vocabulary: &Vocabulary, piece: &[u8], scratch: &mut Scratch,
 
 /// The first token, span for span, that `left` from its token `from` on and `right` share.
 #[inline(always)]
-fn meet(left: &Row, from: usize, right: &Row) -> Option<(usize, usize)> {
+pub(super) fn meet(left: &Row, from: usize, right: &Row) -> Option<(usize, usize)> {
     let (mut l, mut r) = (from, 0);
     // The last token of `left` ends where its window was cut; its neighbour to come is unknown, but the token itself may stand.
     while let (Some(left_start), Some(right_start)) = (left.starts.get(l), right.starts.get(r)) {
@@ -240,7 +240,7 @@ fn meet(left: &Row, from: usize, right: &Row) -> Option<(usize, usize)> {
 }
 
 /// Plain merging with a heap: any length, `n log n`. Also the middle ground between the fast road and the slow reference.
-fn encode_heap(vocabulary: &Vocabulary, bytes: &[u8], base: usize, row: &mut Row) {
+pub(super) fn encode_heap(vocabulary: &Vocabulary, bytes: &[u8], base: usize, row: &mut Row) {
     let mut ids: Vec<u32> = bytes.iter().map(|byte| vocabulary.byte(*byte)).collect();
     let mut next: Vec<usize> = (1..=bytes.len()).collect();
     let mut previous: Vec<usize> = (0..bytes.len()).map(|at| at.wrapping_sub(1)).collect();

@@ -66,6 +66,10 @@ macro_rules! with_family {
                 type $family = split::QwenMarks;
                 $body
             }
+            Split::Tekken => {
+                type $family = split::Tekken;
+                $body
+            }
             Split::Kimi => {
                 type $family = split::Kimi;
                 $body
@@ -73,6 +77,8 @@ macro_rules! with_family {
         }
     };
 }
+
+pub(super) use with_family;
 
 impl Core {
     /// A core over a vocabulary.
@@ -102,6 +108,16 @@ impl Core {
         self.level
     }
 
+    #[cfg(test)]
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    #[cfg(test)]
+    pub(super) fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
     /// Tests run each level that the machine has.
     #[cfg(test)]
     pub(super) fn set_level(&mut self, level: Level) {
@@ -119,6 +135,24 @@ impl Core {
             .chain(before)
             .find_map(|cache| cache.try_lock().ok())
             .unwrap_or_else(|| self.caches[own].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn split(&self) -> Split {
+        self.split
+    }
+
+    /// Number of tokens of one piece of at most [`WINDOW`] bytes.
+    pub(super) fn count_piece(&self, piece: &[u8]) -> usize {
+        let pass = Pass { vocabulary: &self.vocabulary, level: self.level, text: piece, limit: usize::MAX };
+        missed(pass, piece)
+    }
+
+    /// Tokens of one long piece, as they become certain.
+    pub(super) fn encode_long(&self, piece: &[u8], mut accept: impl FnMut(&[u32], &[usize])) {
+        bpe::long(&self.vocabulary, piece, &mut Scratch::default(), |ids, starts| {
+            accept(ids, starts);
+            true
+        });
     }
 
     /// Counts on this thread; some number over `limit` when the count is over it.
@@ -199,6 +233,10 @@ impl Engine for Core {
         ids
     }
 
+    fn core(&self) -> Option<&Core> {
+        Some(self)
+    }
+
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
         self.vocabulary.token(id).map(<[u8]>::to_vec)
     }
@@ -209,35 +247,34 @@ impl Engine for Core {
 pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnMut(usize, usize) -> bool) {
     let mut at = 0;
     while at < text.len() {
-        if C::BLOCKS && text[at] < 0x80 {
-            let mut padded = [0; BLOCK];
-            let rest = &text[at..];
-            let (block, length) = if let Some(block) = rest.first_chunk::<BLOCK>() {
-                (block, BLOCK)
-            } else {
-                padded[..rest.len()].copy_from_slice(rest);
-                (&padded, rest.len())
-            };
-            let mut starts = blocks::starts::<F>(block, length, &C::masks(block));
-            if starts != 0 {
-                let base = at;
-                while starts != 0 {
-                    let end = base + starts.trailing_zeros() as usize;
-                    starts &= starts - 1;
-                    if !each(at, end) {
-                        return;
-                    }
-                    at = end;
-                }
-                continue;
+        let base = at;
+        let mut starts = if C::BLOCKS && text[at] < 0x80 { block_starts::<F, C>(text, at) } else { 0 };
+        let mut end = if starts == 0 { split::next::<F>(&mut Plain(text), at) } else { base + starts.trailing_zeros() as usize };
+        // One place where a piece is handed out, so that what is done with it is compiled into this loop.
+        loop {
+            if !each(at, end) {
+                return;
             }
+            at = end;
+            starts &= starts.wrapping_sub(1);
+            if starts == 0 {
+                break;
+            }
+            end = base + starts.trailing_zeros() as usize;
         }
-        let end = split::next::<F>(&mut Plain(text), at);
-        if !each(at, end) {
-            return;
-        }
-        at = end;
     }
+}
+
+/// Certain starts of the block at `at`, which is itself a start, as bits from there.
+#[inline(always)]
+fn block_starts<F: Family, C: Classify>(text: &[u8], at: usize) -> u64 {
+    let rest = &text[at..];
+    if let Some(block) = rest.first_chunk::<BLOCK>() {
+        return blocks::starts::<F>(block, BLOCK, &C::masks(block));
+    }
+    let mut padded = [0; BLOCK];
+    padded[..rest.len()].copy_from_slice(rest);
+    blocks::starts::<F>(&padded, rest.len(), &C::masks(&padded))
 }
 
 /// What counting reads.
@@ -323,4 +360,13 @@ impl<F: Family> Job for Encoding<'_, F> {
             true
         });
     }
+}
+
+/// The scalar automaton's pieces, for tests.
+#[cfg(test)]
+pub(super) fn for_pieces_of(core: &Core, text: &[u8], mut each: impl FnMut(&[u8])) {
+    with_family!(core.split, F => for_pieces::<F, blocks::Scalar>(text, |at, end| {
+        each(&text[at..end]);
+        true
+    }));
 }

@@ -2,8 +2,10 @@
 //!
 //! Random pieces are made from a seed that is printed. `PLIMSOLL_PIECES` scales the number of random texts.
 
-use super::core::Core;
+use super::bpe;
+use super::core::{self, Core};
 use super::engine::Engine;
+use super::reference::Reference;
 use super::simd::Level;
 use super::split::Split;
 use super::vocabulary::Vocabulary;
@@ -37,7 +39,12 @@ fn all() -> Vec<(Core, CoreBPE)> {
                 r"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{upper}*{lower}+{suffix}?|[^\r\n\p{{L}}\p{{N}}]?{upper}+{lower}*{suffix}?|\p{{N}}{{1,3}}|{rest}"
             ),
         ),
+        (
+            Split::Tekken,
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+".to_owned(),
+        ),
     ] {
+        assert_eq!(Split::of_pattern(&regex), Some(split));
         let theirs = CoreBPE::new(ranks.iter().cloned().collect(), rustc_hash::FxHashMap::default(), &regex).unwrap();
         all.push((Core::from_ranks(format!("{split:?}"), &ranks, split).unwrap(), theirs));
     }
@@ -45,7 +52,7 @@ fn all() -> Vec<(Core, CoreBPE)> {
 }
 
 /// A short reproducible source of randomness.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -55,11 +62,11 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap() % limit
     }
 
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.below(from.len())]
     }
 }
@@ -173,7 +180,7 @@ const ATOMS: &[&str] = &[
     "====",
 ];
 
-fn text(random: &mut Random, most: usize) -> String {
+pub(super) fn text(random: &mut Random, most: usize) -> String {
     let few = random.below(3) == 0;
     let narrow: Vec<&str> = (0..4).map(|_| random.pick(ATOMS)).collect();
     let ascii = random.below(2) == 0;
@@ -279,5 +286,70 @@ fn limits_are_exact() {
                 assert_eq!(ours.count_within(&text, limit), (count <= limit).then_some(count), "{limit} {text:?}");
             }
         }
+    }
+}
+
+#[test]
+fn the_slow_twin_agrees() {
+    let seed = 0x5EED_0004;
+    println!("seed {seed:#x}");
+    for (ours, _) in all() {
+        let tokens = (0..ours.vocabulary().limit()).filter_map(|id| Some((ours.vocabulary().token(id)?.to_vec(), id)));
+        let Some(reference) = Reference::new(ours.name(), tokens) else { continue };
+        let mut random = Random(seed);
+        for _ in 0..pieces() / 5 {
+            let text = text(&mut random, 30);
+            assert_eq!(ours.encode(&text), reference.encode(&text), "{} {text:?}", ours.name());
+        }
+    }
+}
+
+#[test]
+fn hostile_pieces_are_windowed_exactly() {
+    let seed = 0x5EED_0005;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for (ours, _) in all() {
+        for atoms in [
+            vec!["a"],
+            vec![" "],
+            vec!["\n"],
+            vec!["="],
+            vec!["a", "b"],
+            vec!["x", "q", "e", "t"],
+            vec!["你", "好"],
+            vec!["A", "a", "B"],
+            vec!["the", "z"],
+        ] {
+            for _ in 0..3 {
+                let text: String = (0..random.below(3_000)).map(|_| random.pick(&atoms)).collect();
+                let whole = {
+                    let mut ids = Vec::new();
+                    let mut row = bpe::Row::default();
+                    core::for_pieces_of(&ours, text.as_bytes(), |piece| {
+                        bpe::encode_heap(ours.vocabulary(), piece, 0, &mut row);
+                        ids.extend_from_slice(&row.ids);
+                    });
+                    ids
+                };
+                assert_eq!(ours.encode(&text), whole, "{} {text:?}", ours.name());
+                assert_eq!(ours.count(&text), whole.len(), "{} {text:?}", ours.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_share_a_large_text_exactly() {
+    let seed = 0x5EED_0006;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for (mut ours, _) in all() {
+        ours.set_threads(4);
+        let mut long = String::new();
+        while long.len() < 2_000_000 {
+            long.push_str(&text(&mut random, 200));
+        }
+        assert_eq!(ours.count(&long), ours.encode(&long).len(), "{}", ours.name());
     }
 }

@@ -48,4 +48,9 @@ pub(crate) trait Engine: Send + Sync {
             })
             .collect()
     }
+
+    /// The hot core, when this is one: the appendable counter works on its insides.
+    fn core(&self) -> Option<&super::core::Core> {
+        None
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Every layer above counts text through it. Adds nothing to an engine's answers but errors and shares.
 
+use super::append::AppendCounter;
 use super::engine::Engine;
 use super::store::VocabularyStore;
 use super::{builtin, store};
@@ -56,6 +57,15 @@ impl Tokenizer {
     #[allow(dead_code, reason = "optional engines plug in here")]
     pub(crate) fn from_engine(engine: Arc<dyn Engine>) -> Self {
         Self { engine }
+    }
+
+    pub(super) fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// A counter for a text that grows at its end. Incremental for rank vocabularies; others recount at each step.
+    pub fn appender(&self) -> AppendCounter {
+        AppendCounter::new(self.clone())
     }
 
     /// The vocabulary's name.

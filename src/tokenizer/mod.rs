@@ -8,9 +8,12 @@
     reason = "the hot loops are compiled once a kind of machine, and only what is inlined gets its instructions"
 )]
 
+mod append;
 mod blocks;
 mod bpe;
 mod builtin;
+#[cfg(feature = "cache")]
+mod cached;
 mod classes;
 mod core;
 #[cfg(test)]
@@ -23,11 +26,16 @@ mod known;
 mod pieces;
 mod prepare;
 mod rank_file;
+#[cfg(any(test, fuzzing))]
+pub mod reference;
 mod simd;
 mod split;
 mod store;
 mod tekken;
 mod vocabulary;
 
+pub use append::{AppendCounter, TextMark};
+#[cfg(feature = "cache")]
+pub use cached::MessageCache;
 pub use front::Tokenizer;
 pub use store::{AddOptions, Vocabulary, VocabularyKind, VocabularyStore};

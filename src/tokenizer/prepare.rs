@@ -25,6 +25,8 @@ pub(crate) struct Tables {
     pub(crate) bytes: Vec<[u8; 4]>,
     /// Buckets of `left << 42 | right << 21 | merged`, all ones where empty.
     pub(crate) pairs: Vec<[u8; 64]>,
+    /// 64 bits a bucket: which of its hashes some pair has, so that most pairs that don't merge never touch `pairs`.
+    pub(crate) filter: Vec<[u8; 8]>,
     /// Where each id's bytes start in `text`, one entry more than ids; equal neighbours where there is no such id.
     pub(crate) offsets: Vec<[u8; 4]>,
     /// The bytes of all tokens, by id.
@@ -36,8 +38,19 @@ pub(crate) struct Tables {
 /// Which bucket a pair belongs to, of `2^bits`.
 #[inline]
 pub(crate) const fn bucket_of(left: u32, right: u32, bits: u32) -> usize {
+    (hash(left, right) >> (64 - bits)) as usize
+}
+
+/// Which bit of its bucket's filter a pair has.
+#[inline]
+pub(crate) const fn filter_bit(left: u32, right: u32, bits: u32) -> u64 {
+    1 << ((hash(left, right) >> (58 - bits)) & 63)
+}
+
+#[inline]
+const fn hash(left: u32, right: u32) -> u64 {
     let key = ((left as u64) << ID_BITS) | right as u64;
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// Prepares the tables of `(bytes, id)` tokens, where a lower id merges first.
@@ -96,8 +109,10 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
         bits += 1;
     }
     let mut buckets = vec![[u64::MAX; BUCKET]; 1 << bits];
+    let mut filter = vec![0_u64; 1 << bits];
     for (left, right, id) in pairs {
         let mut bucket = bucket_of(left, right, bits);
+        filter[bucket] |= filter_bit(left, right, bits);
         loop {
             if let Some(slot) = buckets[bucket].iter_mut().find(|slot| **slot == u64::MAX) {
                 *slot = u64::from(left) << (2 * ID_BITS) | u64::from(right) << ID_BITS | u64::from(id);
@@ -126,6 +141,7 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
                 line
             })
             .collect(),
+        filter: filter.into_iter().map(u64::to_le_bytes).collect(),
         offsets,
         text,
         whole,

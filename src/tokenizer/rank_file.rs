@@ -91,8 +91,11 @@ impl RankEngine {
         Ok(Self { name: name.to_owned(), merging: Merging::Core(Box::new(core)), nfc })
     }
 
-    /// An engine over `ranks` with a split by pattern.
+    /// An engine over `ranks` with a split by pattern: the hot core where the pattern is one it knows.
     pub(super) fn with_pattern(name: &str, ranks: Ranks, pattern: &str, nfc: bool) -> Result<Self> {
+        if let Some(split) = Split::of_pattern(pattern) {
+            return Self::with_core(name, &ranks, split, nfc);
+        }
         let bpe = tiktoken_rs::CoreBPE::new(ranks.tokens.into_iter().collect(), FxHashMap::default(), pattern)
             .map_err(|e| Error::new(Kind::InvalidInput, format!("the split of `{name}` is not a usable pattern: {e}")))?;
         Ok(Self { name: name.to_owned(), merging: Merging::Regex(Box::new(bpe)), nfc })

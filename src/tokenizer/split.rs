@@ -24,6 +24,8 @@ pub(crate) enum Split {
     QwenMarks,
     /// Kimi K2: like `o200k_base`, Han runs apart.
     Kimi,
+    /// Mistral's tekken: like `o200k_base` with single digits and no contractions.
+    Tekken,
 }
 
 /// How words are cut.
@@ -44,6 +46,8 @@ pub(super) trait Family {
     const WORD: Word;
     /// Contractions end a word (`don't` is one piece) instead of standing alone.
     const SUFFIX: bool = false;
+    /// There are contractions at all.
+    const CONTRACTIONS: bool = true;
     /// Contractions in any case.
     const FOLD: bool = true;
     /// Most digits in a piece; 0 for any number, with a space before.
@@ -82,6 +86,33 @@ family!(Qwen { WORD: Word = Word::Prefixed; DIGITS: usize = 1; });
 family!(QwenMarks { WORD: Word = Word::Marked; DIGITS: usize = 1; });
 // [\p{Han}]+, then o200k's with &&[^\p{Han}] in the letter sets and [\r\n]* after punctuation
 family!(Kimi { WORD: Word = Word::Cased; SUFFIX: bool = true; HAN: bool = true; });
+// o200k's without contractions, \p{N} alone
+family!(Tekken { WORD: Word = Word::Cased; SUFFIX: bool = true; CONTRACTIONS: bool = false; DIGITS: usize = 1; SLASH: bool = true; });
+
+impl Split {
+    /// The family of a published pattern, as rank files' makers spell it; `None` for any other pattern.
+    pub(super) fn of_pattern(pattern: &str) -> Option<Self> {
+        const CONTRACTION: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+        const UPPER: &str = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]";
+        const LOWER: &str = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]";
+        const REST: &str = r"|\s*[\r\n]+|\s+(?!\S)|\s+";
+        let any = r"[^\r\n\p{L}\p{N}]?";
+        let punctuation = r"| ?[^\s\p{L}\p{N}]+[\r\n]*";
+        let apart = |set: &str| set.replace(']', r"&&[^\p{Han}]]");
+        let cased = |upper: &str, lower: &str, end: &str| format!("{any}{upper}*{lower}+{end}|{any}{upper}+{lower}*{end}");
+        let suffix = format!("{CONTRACTION}?");
+        [
+            (Self::Llama3, format!(r"{CONTRACTION}|{any}\p{{L}}+|\p{{N}}{{1,3}}{punctuation}{REST}")),
+            (Self::Qwen, format!(r"{CONTRACTION}|{any}\p{{L}}+|\p{{N}}{punctuation}{REST}")),
+            (Self::QwenMarks, format!(r"{CONTRACTION}|{any}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*{REST}")),
+            (Self::O200k, format!(r"{}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*{REST}", cased(UPPER, LOWER, &suffix))),
+            (Self::Tekken, format!(r"{}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*{REST}", cased(UPPER, LOWER, ""))),
+            (Self::Kimi, format!(r"[\p{{Han}}]+|{}|\p{{N}}{{1,3}}{punctuation}{REST}", cased(&apart(UPPER), &apart(LOWER), &suffix))),
+        ]
+        .into_iter()
+        .find_map(|(split, known)| (known == pattern).then_some(split))
+    }
+}
 
 /// A run of characters: where it ends, and what the rules for white space and caseless letters ask of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -320,7 +351,7 @@ fn ends_upper<F: Family>(source: &mut impl Source, from: usize) -> Option<usize>
 /// Where an English contraction that starts at `at` ends; `at` when there is none.
 #[inline(always)]
 fn contraction<F: Family>(source: &mut impl Source, at: usize) -> usize {
-    if source.byte(at) != Some(b'\'') {
+    if !F::CONTRACTIONS || source.byte(at) != Some(b'\'') {
         return at;
     }
     let fold = |byte: Option<u8>| byte.map_or(0, |byte| if F::FOLD { byte | 0x20 } else { byte });

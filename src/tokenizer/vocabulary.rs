@@ -13,6 +13,7 @@ use std::collections::HashMap;
 pub(crate) struct Vocabulary {
     bytes: Cow<'static, [[u8; 4]]>,
     pairs: Cow<'static, [[u8; 64]]>,
+    filter: Cow<'static, [[u8; 8]]>,
     offsets: Cow<'static, [[u8; 4]]>,
     text: Cow<'static, [u8]>,
     whole: HashMap<Vec<u8>, u32>,
@@ -35,6 +36,7 @@ macro_rules! embedded {
         Vocabulary::new(
             Cow::Borrowed(embed!($name, "bytes").as_chunks().0),
             Cow::Borrowed(embed!($name, "pairs").as_chunks().0),
+            Cow::Borrowed(embed!($name, "filter").as_chunks().0),
             Cow::Borrowed(embed!($name, "offsets").as_chunks().0),
             Cow::Borrowed(embed!($name, "text")),
             embed!($name, "whole").as_chunks().0,
@@ -62,12 +64,13 @@ impl Vocabulary {
     fn new(
         bytes: Cow<'static, [[u8; 4]]>,
         pairs: Cow<'static, [[u8; 64]]>,
+        filter: Cow<'static, [[u8; 8]]>,
         offsets: Cow<'static, [[u8; 4]]>,
         text: Cow<'static, [u8]>,
         whole: &[[u8; 4]],
     ) -> Self {
         let bucket_bits = pairs.len().ilog2();
-        let mut made = Self { bytes, pairs, offsets, text, whole: HashMap::new(), bucket_bits };
+        let mut made = Self { bytes, pairs, filter, offsets, text, whole: HashMap::new(), bucket_bits };
         made.whole = whole
             .iter()
             .filter_map(|id| {
@@ -88,6 +91,7 @@ impl Vocabulary {
         Ok(Self::new(
             Cow::Owned(tables.bytes),
             Cow::Owned(tables.pairs),
+            Cow::Owned(tables.filter),
             Cow::Owned(tables.offsets),
             Cow::Owned(tables.text),
             &tables.whole,
@@ -111,6 +115,10 @@ impl Vocabulary {
     pub(super) fn pair(&self, left: u32, right: u32) -> u32 {
         let key = u64::from(left) << ID_BITS | u64::from(right);
         let mut at = prepare::bucket_of(left, right, self.bucket_bits);
+        let filter = self.filter.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+        if filter & prepare::filter_bit(left, right, self.bucket_bits) == 0 {
+            return NONE;
+        }
         // A bucket is one cache line; nearly every search ends in the first. No bucket chain is longer than the table.
         for _ in 0..self.pairs.len() {
             let Some(bucket) = self.pairs.get(at) else { return NONE };

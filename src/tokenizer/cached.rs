@@ -1,0 +1,215 @@
+//! A bounded cache of whole texts' counts, so that a history that grows by one message costs a hash of the old ones.
+//!
+//! Wraps any engine ([`Tokenizer::cached`]), so that renderers need not know of it. Keys are 128-bit hashes of the
+//! vocabulary's name and the text under a seed drawn at random for each cache: texts are never kept, and nobody outside
+//! can prepare two texts with one hash. A hit gives the number that counting gave before, so that no count depends on the
+//! cache's state (invariant 2).
+
+use super::Tokenizer;
+use super::core::Core;
+use super::engine::Engine;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+/// Texts shorter than this, in bytes, are counted: that is faster than looking them up.
+const SHORTEST: usize = 512;
+/// What an entry takes with the cache's own records, in bytes.
+const ENTRY_BYTES: u32 = 160;
+
+/// A bounded cache of text counts, shared by any number of tokenizers and threads. Cheap to clone.
+///
+/// ```
+/// let cache = plimsoll::MessageCache::new(1 << 20);
+/// let o200k = plimsoll::Tokenizer::by_name("o200k_base")?.cached(&cache);
+/// let message = "a long message ".repeat(100);
+/// assert_eq!(o200k.count(&message), o200k.count(&message));
+/// assert_eq!((cache.hits(), cache.misses()), (1, 1));
+/// # Ok::<(), plimsoll::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MessageCache {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    counts: moka::sync::Cache<u128, usize, Passed>,
+    seed: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// Keys are hashes already: their low half serves as it is.
+#[derive(Clone, Copy, Default)]
+struct Passed(u64);
+
+impl BuildHasher for Passed {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl std::hash::Hasher for Passed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        #[allow(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = key as u64;
+        self.0 = half;
+    }
+}
+
+impl std::fmt::Debug for MessageCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageCache").field("hits", &self.hits()).field("misses", &self.misses()).finish_non_exhaustive()
+    }
+}
+
+impl MessageCache {
+    /// A cache that takes at most about `bytes` of memory; an entry takes some 160, whatever the text's length.
+    pub fn new(bytes: u64) -> Self {
+        let counts = moka::sync::Cache::builder().max_capacity(bytes).weigher(|_, _| ENTRY_BYTES).build_with_hasher(Passed(0));
+        let seed = RandomState::new().hash_one(0_u64);
+        Self { shared: Arc::new(Shared { counts, seed, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }) }
+    }
+
+    /// Lookups that found a count.
+    pub fn hits(&self) -> u64 {
+        self.shared.hits.load(Ordering::Relaxed)
+    }
+
+    /// Lookups that found none, so that the text was counted.
+    pub fn misses(&self) -> u64 {
+        self.shared.misses.load(Ordering::Relaxed)
+    }
+
+    /// Entries now held; recent ones may not be in it yet.
+    pub fn entries(&self) -> u64 {
+        self.shared.counts.entry_count()
+    }
+
+    /// Memory that the entries take, in bytes; recent ones may not be in it yet.
+    pub fn bytes(&self) -> u64 {
+        self.shared.counts.weighted_size()
+    }
+}
+
+impl Tokenizer {
+    /// The same tokenizer with whole texts' counts kept in `cache`. Ids and appended texts go past the cache.
+    #[must_use]
+    pub fn cached(&self, cache: &MessageCache) -> Self {
+        let seed = xxh3_64_with_seed(self.name().as_bytes(), cache.shared.seed);
+        Self::from_engine(Arc::new(Cached { tokenizer: self.clone(), seed, cache: Arc::clone(&cache.shared) }))
+    }
+}
+
+struct Cached {
+    tokenizer: Tokenizer,
+    seed: u64,
+    cache: Arc<Shared>,
+}
+
+impl Cached {
+    fn key(&self, text: &str) -> u128 {
+        xxh3_128_with_seed(text.as_bytes(), self.seed)
+    }
+
+    fn find(&self, key: u128) -> Option<usize> {
+        let found = self.cache.counts.get(&key);
+        let tally = if found.is_some() { &self.cache.hits } else { &self.cache.misses };
+        tally.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+}
+
+impl Engine for Cached {
+    fn name(&self) -> &str {
+        self.tokenizer.name()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        if text.len() < SHORTEST {
+            return self.tokenizer.count(text);
+        }
+        let key = self.key(text);
+        self.find(key).unwrap_or_else(|| {
+            let count = self.tokenizer.count(text);
+            self.cache.counts.insert(key, count);
+            count
+        })
+    }
+
+    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
+        if text.len() < SHORTEST {
+            return self.tokenizer.count_within(text, limit);
+        }
+        let key = self.key(text);
+        if let Some(count) = self.find(key) {
+            return (count <= limit).then_some(count);
+        }
+        let count = self.tokenizer.count_within(text, limit)?;
+        self.cache.counts.insert(key, count);
+        Some(count)
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode(text)
+    }
+
+    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        self.tokenizer.engine().token_bytes(id)
+    }
+
+    fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, u32> {
+        self.tokenizer.engine().decode(ids)
+    }
+
+    fn token_starts(&self, text: &str) -> Vec<usize> {
+        self.tokenizer.engine().token_starts(text)
+    }
+
+    fn core(&self) -> Option<&Core> {
+        self.tokenizer.engine().core()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_count_is_the_count_and_vocabularies_are_told_apart() {
+        let cache = MessageCache::new(1 << 20);
+        let text = "héllo, wörld 你好 ".repeat(80);
+        for name in ["o200k_base", "cl100k_base", "r50k_base"] {
+            let plain = Tokenizer::by_name(name).unwrap();
+            let cached = plain.cached(&cache);
+            for _ in 0..3 {
+                assert_eq!(cached.count(&text), plain.count(&text), "{name}");
+                let count = plain.count(&text);
+                assert_eq!(cached.count_within(&text, count), Some(count), "{name}");
+                assert_eq!(cached.count_within(&text, count - 1), None, "{name}");
+            }
+        }
+        assert_eq!((cache.misses(), cache.hits()), (3, 24));
+    }
+
+    #[test]
+    fn it_stays_within_its_bound() {
+        let cache = MessageCache::new(10 * u64::from(ENTRY_BYTES));
+        let tokenizer = Tokenizer::by_name("o200k_base").unwrap().cached(&cache);
+        for number in 0..200 {
+            tokenizer.count(&format!("{number} {}", "word ".repeat(200)));
+        }
+        cache.shared.counts.run_pending_tasks();
+        assert!(cache.entries() <= 10 && cache.bytes() <= 10 * u64::from(ENTRY_BYTES), "{} entries", cache.entries());
+    }
+}
