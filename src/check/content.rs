@@ -54,19 +54,17 @@ fn empty(history: &History<'_, '_>, message: &Message<'_>, last: bool, findings:
     if !strict {
         return;
     }
-    let blank = |text: &str| if history.format == Format::Converse { text.trim().is_empty() } else { text.is_empty() };
     for item in &message.items {
         let ItemBody::Text(text) = &item.body else { continue };
-        if !blank(text) {
-            // Anthropic refuses a text of blanks as well.
-            if !text.trim().is_empty() {
-                continue;
-            }
+        if !text.trim().is_empty() {
+            continue;
         }
-        findings.push(
-            Finding::error("empty_content", item.place.as_str(), "the text is empty or blank")
-                .fix("remove the empty text", history.without(message, &[item.place.as_str()])),
-        );
+        // Anthropic refuses a text of blanks too; Converse takes it.
+        let finding = match (history.format, text.is_empty()) {
+            (Format::Converse, false) => Finding::warning("empty_content", item.place.as_str(), "the text is blank"),
+            _ => Finding::error("empty_content", item.place.as_str(), "the text is empty or blank"),
+        };
+        findings.push(finding.fix("remove the empty text", history.without(message, &[item.place.as_str()])));
     }
 }
 

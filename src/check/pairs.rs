@@ -39,6 +39,9 @@ pub(super) fn check(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
                 continue;
             }
             let Some(found) = find(&open, result) else {
+                if answers_elsewhere(history, at, result) {
+                    continue;
+                }
                 let (rule, what) = match result.call_id {
                     Some(id) if answered.contains(id) => ("duplicate_result", "answers a call that already has its result"),
                     Some(_) => ("orphan_result", "answers a call that is not in the history before it"),
@@ -83,6 +86,17 @@ fn find(open: &[Open<'_>], result: &ToolResult<'_>) -> Option<usize> {
     }
 }
 
+/// A result whose call the provider keeps (a stored conversation), or that is of another sort than a function's.
+fn answers_elsewhere(history: &History<'_, '_>, at: usize, result: &ToolResult<'_>) -> bool {
+    if history.format != Format::Responses {
+        return false;
+    }
+    let stored =
+        ["previous_response_id", "conversation"].iter().any(|key| history.conversation.body.get(*key).is_some_and(|v| !v.is_null()));
+    let called = |m: &&Message<'_>| m.raw.get("call_id").and_then(serde_json::Value::as_str) == result.call_id && !carries_results(m);
+    stored || (result.call_id.is_some() && history.messages[..at].iter().any(called))
+}
+
 fn check_id<'h>(
     history: &History<'_, '_>,
     message: &Message<'_>,
@@ -101,7 +115,7 @@ fn check_id<'h>(
     };
     let Some(before) = seen.insert(id, at) else { return };
     let text = "two calls carry the same id";
-    let strict = history.format == Format::Anthropic || before == at;
+    let strict = before == at;
     let finding =
         if strict { Finding::error("duplicate_call_id", place, text) } else { Finding::warning("duplicate_call_id", place, text) };
     findings.push(match (strict, id_field(history.format)) {
@@ -164,23 +178,40 @@ fn missing_id(history: &History<'_, '_>, call: &ToolCall<'_>, place: &str, at: u
     )
 }
 
-/// A result that does not stand right after its call.
+/// A result that does not stand right after its call. Anthropic and Gemini join the assistant's messages that follow each
+/// other, so that calls of the first may be answered after the last.
 fn misplaced(history: &History<'_, '_>, call: &Open<'_>, at: usize, message: &Message<'_>, place: &str, findings: &mut Vec<Finding>) {
-    if history.format == Format::Responses || history.messages[call.message + 1..at].iter().all(|m| carries_results(m)) {
+    let mut between = history.messages[call.message + 1..at].iter().peekable();
+    if matches!(history.format, Format::Anthropic | Format::Gemini) {
+        while between.next_if(|m| m.role == Role::Assistant).is_some() {}
+    }
+    if history.format == Format::Responses || between.all(|m| carries_results(m)) {
         return;
     }
     let finding = Finding::error("result_misplaced", place, "the tool result does not directly follow the message of its call");
-    // Moving is safe when the message holds this one result alone, which is how chat always has it.
-    let alone = message.items.len() == 1;
-    let after = history.messages[call.message + 1].place.clone();
-    let fix = alone.then(|| history.request.raw(&message.place).ok()).flatten();
-    findings.push(match fix {
-        Some(raw) if after.rsplit('/').next().is_some_and(|i| i.parse::<usize>().is_ok()) => finding.fix(
-            "move the result to its call",
-            vec![Edit::Insert { place: after, json: raw.to_owned() }, Edit::Remove { place: message.place.clone() }],
-        ),
-        _ => finding,
+    findings.push(match move_result(history, call, message, place) {
+        Some(edits) => finding.fix("move the result to its call", edits),
+        None => finding,
     });
+}
+
+/// Edits that move a result behind its call, after the results that stand there already.
+fn move_result(history: &History<'_, '_>, call: &Open<'_>, message: &Message<'_>, place: &str) -> Option<Vec<Edit>> {
+    let raw = history.request.raw(place).ok()?;
+    let after = history.messages.get(call.message + 1)?;
+    if history.format == Format::Chat {
+        let end = history.messages[call.message + 1..].iter().find(|m| !carries_results(m))?;
+        return Some(vec![Edit::Insert { place: end.place.clone(), json: raw.to_owned() }, Edit::Remove { place: message.place.clone() }]);
+    }
+    let list = if history.format == Format::Gemini { "parts" } else { "content" };
+    let mut edits = history.without(message, &[place]);
+    edits.push(if carries_results(after) {
+        let results = after.items.iter().take_while(|i| matches!(i.body, ItemBody::ToolResult(_))).count();
+        Edit::Insert { place: format!("{}/{list}/{results}", after.place), json: raw.to_owned() }
+    } else {
+        Edit::Insert { place: after.place.clone(), json: format!("{{\"role\":\"user\",\"{list}\":[{raw}]}}") }
+    });
+    Some(edits)
 }
 
 fn orphans(history: &History<'_, '_>, open: &[Open<'_>], findings: &mut Vec<Finding>) {
@@ -206,21 +237,31 @@ fn orphans(history: &History<'_, '_>, open: &[Open<'_>], findings: &mut Vec<Find
     }
 }
 
-/// Gemini wants as many responses in the next content as there were calls.
+/// Gemini wants no more responses than there were calls in the model's turn before them.
 fn gemini_counts(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     if history.format != Format::Gemini {
         return;
     }
-    for pair in history.messages.windows(2) {
-        let calls = pair[0].items.iter().filter(|i| matches!(&i.body, ItemBody::ToolCall(c) if c.other_type.is_none())).count();
-        let results = pair[1].items.iter().filter(|i| matches!(&i.body, ItemBody::ToolResult(r) if r.other_type.is_none())).count();
-        if calls > 0 && results > calls {
-            findings.push(Finding::error(
-                "result_count",
-                pair[1].place.as_str(),
-                format!("{results} function responses follow {calls} function calls; the numbers must be equal"),
-            ));
+    let mut calls = 0;
+    for message in &history.messages {
+        let results: Vec<&str> = message
+            .items
+            .iter()
+            .filter(|i| matches!(&i.body, ItemBody::ToolResult(r) if r.other_type.is_none()))
+            .map(|i| i.place.as_str())
+            .collect();
+        if message.role == Role::Assistant {
+            calls += message.items.iter().filter(|i| matches!(&i.body, ItemBody::ToolCall(c) if c.other_type.is_none())).count();
+            continue;
         }
+        if calls > 0 && results.len() > calls {
+            let text = format!("{} function responses follow {calls} function calls; the numbers must be equal", results.len());
+            findings.push(
+                Finding::error("result_count", message.place.as_str(), text)
+                    .fix("remove the surplus responses", history.without(message, &results[calls..])),
+            );
+        }
+        calls = 0;
     }
 }
 

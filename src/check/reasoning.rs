@@ -76,7 +76,9 @@ fn reasoning_items(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     let reasoning = |m: &Message<'_>| !m.items.is_empty() && m.items.iter().all(|i| matches!(i.body, ItemBody::Reasoning(_)));
     for (at, message) in history.messages.iter().enumerate().filter(|(_, m)| reasoning(m)) {
         let next = history.messages[at + 1..].iter().find(|m| !reasoning(m));
-        if next.is_some_and(|m| m.role == Role::Assistant && !carries_results(m)) {
+        // Whatever the model made may follow, calls of the provider's own tools among it; words of others and results may not.
+        let foreign = |m: &Message<'_>| m.role != Role::Assistant && m.raw.get("type").is_none_or(|t| t == "message");
+        if next.is_some_and(|m| !carries_results(m) && !foreign(m)) {
             continue;
         }
         findings.push(
