@@ -6,12 +6,15 @@
 mod args;
 mod batch;
 mod budget;
+mod check;
+mod compact;
 mod count;
 mod eval;
 mod input;
 mod loadline;
 mod models;
 mod output;
+mod page;
 mod paint;
 #[cfg(feature = "server")]
 mod serve;
@@ -54,6 +57,12 @@ enum Command {
     Budget(budget::BudgetArgs),
     /// Compare counts with what a log's provider billed.
     Eval(eval::EvalArgs),
+    /// Check a history by its provider's rules, and mend it.
+    Check(check::CheckArgs),
+    /// Compact a history to a target, or undo a compaction.
+    Compact(compact::CompactArgs),
+    /// Read and search what compaction cut.
+    Page(page::PageArgs),
     /// List, show and import models.
     Models(models::ModelsArgs),
     /// Serve the gRPC API.
@@ -87,6 +96,9 @@ pub fn run() -> ExitCode {
         Command::Count(args) => count::run(args, &mut output),
         Command::Budget(args) => budget::run(args, &mut output),
         Command::Eval(args) => eval::run(args, &mut output),
+        Command::Check(args) => check::run(args, &mut output),
+        Command::Compact(args) => compact::run(args, &mut output),
+        Command::Page(args) => page::run(args, &mut output),
         Command::Models(args) => models::run(args, &mut output),
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::run(args, &mut output),
