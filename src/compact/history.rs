@@ -170,8 +170,8 @@ fn weigh<'c>(conversation: &'c Conversation<'_>, breakdown: &Breakdown) -> (Vec<
 
 fn group(conversation: &Conversation<'_>, weights: &[u64]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
-    // Whether the last unit is an exchange that may still grow, and whether it has results already.
-    let (mut growing, mut answered) = (false, false);
+    // Whether the last unit is an exchange that may still grow, whether it has results already, and calls.
+    let (mut growing, mut answered, mut calls) = (false, false, false);
     for (at, message) in conversation.messages.iter().enumerate().filter(|(_, m)| m.listed) {
         let results = carries_results(message);
         let kind = match message.role {
@@ -183,20 +183,27 @@ fn group(conversation: &Conversation<'_>, weights: &[u64]) -> Vec<Unit> {
         let joins = growing
             && match kind {
                 UnitKind::Exchange if results => true,
-                UnitKind::Exchange => conversation.format == Format::Responses && !answered,
+                // Responses gives each piece its own item; elsewhere calls may wait for the next assistant message.
+                UnitKind::Exchange => !answered && (conversation.format == Format::Responses || calls),
                 _ => false,
             };
         if let Some(unit) = units.last_mut().filter(|_| joins) {
             unit.messages.end = at + 1;
+            calls |= has_calls(message);
             unit.tokens = unit.tokens.saturating_add(weights[at]);
             answered |= results;
         } else {
             units.push(Unit { kind, messages: at..at + 1, tokens: weights[at], locked: None, summary: is_summary(message) });
             growing = kind == UnitKind::Exchange;
             answered = results;
+            calls = has_calls(message);
         }
     }
     units
+}
+
+fn has_calls(message: &Message<'_>) -> bool {
+    message.items.iter().any(|item| matches!(&item.body, ItemBody::ToolCall(call) if call.other_type.is_none()))
 }
 
 /// A message that holds nothing but a summary.

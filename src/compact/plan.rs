@@ -156,7 +156,8 @@ impl Decision {
 /// # Errors
 /// [`Kind::InvalidInput`] for a history that `check` refuses or a policy that contradicts itself; whatever counting errs with.
 pub fn plan(request: &Request, counter: &Counter, options: &CountOptions, policy: &Policy, pages: &Pages) -> Result<Decision> {
-    plan_by(request, &|request| counter.count(request, options), options.model.as_deref(), policy, pages)
+    let model = options.model.as_deref().or(options.profile.as_ref().map(|profile| profile.id.as_str()));
+    plan_by(request, &|request| counter.count(request, options), model, policy, pages)
 }
 
 /// As [`plan`], by any way of counting.

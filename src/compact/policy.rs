@@ -169,20 +169,22 @@ impl Policy {
     /// The default, with marks that suit a model: large windows act earlier in share, since quality and price fall before the
     /// window ends, and small ones sum up shorter.
     pub fn for_model(profile: &Profile) -> Self {
-        let mut policy = Self::default();
         match room(profile) {
-            Some(room) if room > 400_000 => {
-                policy.high = Mark::Tokens(300_000);
-                policy.low = Mark::Tokens(180_000);
-            }
-            Some(room) if room < 16_000 => {
-                policy.shrink_over = (room / 16).max(64);
-                policy.shrink_to = (room / 40).max(32);
-                policy.summary_tokens = (room / 20).max(64);
-            }
-            _ => {}
+            Some(room) if room > 400_000 => Self { high: Mark::Tokens(300_000), low: Mark::Tokens(180_000), ..Self::default() },
+            Some(room) => Self::for_room(room),
+            None => Self::default(),
         }
-        policy
+    }
+
+    /// The default, with sizes of results and summaries that suit `tokens` of room: under 16,000 all get smaller.
+    pub fn for_room(tokens: u64) -> Self {
+        let default = Self::default();
+        Self {
+            shrink_over: default.shrink_over.min(tokens / 16).max(100),
+            shrink_to: default.shrink_to.min(tokens / 40).max(50),
+            summary_tokens: default.summary_tokens.min(tokens / 12).max(100),
+            ..default
+        }
     }
 
     /// The same policy with both marks at `target` tokens: act when over it, end at or under it.
