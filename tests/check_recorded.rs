@@ -1,6 +1,6 @@
 //! Requests that a provider answered are valid: `check` finds no error in them, and breaking them is found and mended.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "helpers of tests")]
 
 mod common;
 mod scenario;
