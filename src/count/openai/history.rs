@@ -96,7 +96,7 @@ impl<'c, 'a> History<'c, 'a> {
             }
         }
         if !calls.is_empty() {
-            self.calls(message, &calls, sheet);
+            self.calls(at, message, &calls, sheet);
         }
         if at + 1 == self.total {
             self.close(sheet);
@@ -142,10 +142,16 @@ impl<'c, 'a> History<'c, 'a> {
         flush(&mut run, sheet);
     }
 
-    /// Whether a call follows before the next message of a user.
+    /// Whether a call without an id of its own follows before the next message of a user.
     fn called_later(&self, at: usize) -> bool {
         let rest = self.context.conversation.messages.iter().skip(at + 1);
-        rest.take_while(|m| m.role != Role::User).any(|m| m.items.iter().any(|item| matches!(item.body, ItemBody::ToolCall(_))))
+        let bare = |item: &Item<'_>| matches!(&item.body, ItemBody::ToolCall(call) if call.item_id.is_none());
+        rest.take_while(|m| m.role != Role::User).any(|m| m.items.iter().any(bare))
+    }
+
+    /// Whether a user's message follows the results of the call at once.
+    fn interrupted(&self, at: usize) -> bool {
+        self.context.conversation.messages.iter().skip(at + 1).find(|m| m.role != Role::Tool).is_some_and(|m| m.role == Role::User)
     }
 
     /// Tools that an item brings in the middle of a conversation, each shown in a namespace of its own name.
@@ -176,7 +182,7 @@ impl<'c, 'a> History<'c, 'a> {
         }
     }
 
-    fn calls(&mut self, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
+    fn calls(&mut self, at: usize, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
         for (place, call) in calls {
             let name = full_name(message, place, call);
             if let Some(id) = call.id {
@@ -190,13 +196,19 @@ impl<'c, 'a> History<'c, 'a> {
         }
         for (place, call) in calls {
             let head = sheet.n(&format!("assistant to={}", full_name(message, place, call)));
-            let id = if call.item_id.is_some() { self.rules.call_item_id } else { 0 };
+            let defined = self.context.conversation.tools.iter().any(|tool| tool.name == call.name);
+            let id = match call.item_id {
+                None => 0,
+                Some(_) if self.interrupted(at) => self.rules.call_item_id + self.rules.interrupted_item_id,
+                Some(_) => self.rules.call_item_id,
+            };
             let owner = of_tool(of_message(PartKind::Overhead, message, place), call.name);
-            let mut bound = if id > 0 { self.rules.item_id_bound } else { 0 };
-            if id > 0 && self.context.conversation.tools.iter().all(|tool| tool.name != call.name) {
-                // Calls of tools that the request no longer defines are framed differently, both ways.
-                bound = bound.max(id);
-            }
+            let mut bound = match call.item_id {
+                None => 0,
+                // Few bills show calls of tools that the request no longer defines.
+                Some(_) if !defined => self.rules.item_id_bound.max(self.rules.call_item_id),
+                Some(_) => self.rules.item_id_bound,
+            };
             if calls.len() > 1 {
                 bound += self.rules.parallel_bound;
             }

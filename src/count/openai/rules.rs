@@ -45,6 +45,8 @@ pub(super) struct Rules {
     pub(super) call: u64,
     /// On a call that carries an id of its own beside its call id.
     pub(super) call_item_id: u64,
+    /// More on such a call where a user's message follows its result at once.
+    pub(super) interrupted_item_id: u64,
     /// Around a result, without name and content.
     pub(super) result: u64,
     /// Several calls in one message.
@@ -83,6 +85,7 @@ const CLASSIC_CHAT: Rules = Rules {
     assistant_channel: 0,
     call: 3,
     call_item_id: 0,
+    interrupted_item_id: 0,
     result: 6,
     parallel: Parallel::Wrapped,
     tools_heading: true,
@@ -143,7 +146,8 @@ const FIVE_CHAT: Rules = Rules {
     ..O_CHAT
 };
 
-const FIVE_RESPONSES: Rules = Rules { call: 5, call_item_id: 3, tools_hidden: 0, schema_frame: 0, parallel_bound: 0, ..FIVE_CHAT };
+const FIVE_RESPONSES: Rules =
+    Rules { call: 5, call_item_id: 3, interrupted_item_id: 3, tools_hidden: 0, schema_frame: 0, parallel_bound: 0, ..FIVE_CHAT };
 
 /// A family of models that share a prompt layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
