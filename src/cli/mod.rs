@@ -19,6 +19,7 @@ mod paint;
 #[cfg(feature = "server")]
 mod serve;
 mod shell;
+mod vocabularies;
 
 mod classify;
 mod mcp;

@@ -23,6 +23,15 @@ pub(super) struct ModelsArgs {
 
 #[derive(Subcommand, Debug)]
 enum Action {
+    /// Install a vocabulary (and the chat templates beside it) for open-weight models.
+    Add(super::vocabularies::AddArgs),
+    /// Remove an installed vocabulary.
+    Remove {
+        /// The vocabulary's name.
+        name: String,
+    },
+    /// List the installed vocabularies, where they came from and their fingerprints.
+    Vocabularies,
     /// List the models that are known.
     List {
         /// Only ids and makers that contain this.
@@ -51,6 +60,9 @@ enum Action {
 
 pub(super) fn run(args: &ModelsArgs, output: &mut Output) -> Result<Status> {
     match &args.command {
+        Action::Add(args) => super::vocabularies::add(args, output)?,
+        Action::Remove { name } => super::vocabularies::remove(name, output)?,
+        Action::Vocabularies => super::vocabularies::list(output)?,
         Action::List { filter } => list(&*args.table.load()?, filter.as_deref(), output)?,
         Action::Show { name, provider, nearest } => {
             let models = args.table.load()?;

@@ -81,7 +81,7 @@ pub(super) struct Case<'a> {
     pub(super) family: &'a str,
     /// Slug of the host; empty when none is named.
     pub(super) provider: &'a str,
-    /// The model's id, lower case.
+    /// The model's id and the name that the request used, lower case.
     pub(super) id: &'a str,
     pub(super) choice: &'a str,
     pub(super) effort: &'a str,
@@ -184,6 +184,7 @@ impl Rule {
 }
 
 /// The source of a template of ours.
+#[cfg(any(test, feature = "templates"))]
 pub(super) fn source(name: &str) -> Option<&'static str> {
     macro_rules! sources {
         ($($name:literal),* $(,)?) => {

@@ -97,7 +97,8 @@ impl Prompt {
                 ("phi-4", family::find("phi-4")?.ok_or_else(|| Error::new(Kind::Unsupported, format!("unknown template family `{name}`")))?)
             }
         };
-        let id = context.profile.id.to_lowercase();
+        // Aliases that moved between snapshots are known by the name that the request used.
+        let id = format!("{} {}", context.profile.id, conversation.model.unwrap_or_default()).to_lowercase();
         let habits = family::habits(
             family,
             &Case {

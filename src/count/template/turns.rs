@@ -82,7 +82,7 @@ impl Turns {
             self.list.len().checked_sub(1).filter(|&last| {
                 joins && role == Role::Assistant && self.list.get(last).is_some_and(|turn| turn.role == role && !begins(turn))
             });
-        if message.items.is_empty() && role != Role::Tool {
+        if message.items.is_empty() && matches!(role, Role::User | Role::Assistant) {
             self.turn(role, message);
             return;
         }

@@ -1,0 +1,110 @@
+//! `plimsoll models add | remove | vocabularies`: the vocabularies and templates that are installed for open-weight models.
+//!
+//! Hands over to the store and to the hub client; decides nothing. Progress goes to standard error, results to the output.
+
+use super::output::Output;
+use crate::error::{Error, Kind, Result};
+use crate::tokenizer::{AddOptions, Vocabulary, VocabularyStore};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Arguments of `models add`.
+#[derive(Args, Debug)]
+pub(super) struct AddArgs {
+    /// The vocabulary's name, as models name it: gemma3, qwen3, llama3, tekken, kimi, glm4, deepseek-v3 …
+    name: String,
+    /// A folder with the model's files (tokenizer.json, *.tiktoken, tekken.json …), or a repository in a Hugging Face cache.
+    #[arg(long, value_name = "PATH", required_unless_present = "hub", conflicts_with = "hub")]
+    dir: Option<PathBuf>,
+    /// Fetch the files of this repository (owner/name) from the hub.
+    #[arg(long, value_name = "ID")]
+    hub: Option<String>,
+    /// Branch, tag or commit of the repository.
+    #[arg(long, requires = "hub")]
+    revision: Option<String>,
+    /// Ask nobody: take what the hub's cache holds.
+    #[arg(long, requires = "hub")]
+    offline: bool,
+    /// Refer to the file where it lies instead of copying it.
+    #[arg(long)]
+    by_reference: bool,
+    /// Licence of the files, to be listed with them.
+    #[arg(long)]
+    licence: Option<String>,
+    /// How a rank file splits text, for vocabularies that aren't known by name: llama3, qwen, qwen-marks, o200k, kimi.
+    #[arg(long)]
+    split: Option<String>,
+}
+
+pub(super) fn add(args: &AddArgs, output: &mut Output) -> Result<()> {
+    let (folder, source) = match (&args.dir, &args.hub) {
+        (Some(folder), _) => (folder.clone(), folder.display().to_string()),
+        (None, Some(id)) => (fetch(id, args)?, format!("hub: {id}")),
+        (None, None) => return Err(Error::new(Kind::InvalidInput, "name a folder (--dir) or a hub repository (--hub)")),
+    };
+    let options = AddOptions { source, licence: args.licence.clone(), by_reference: args.by_reference, split: args.split.clone() };
+    let added = VocabularyStore::user()?.add(&args.name, &folder, &options)?;
+    if output.json() {
+        return output.value(&to_json(&added));
+    }
+    output.line(&format!("{}: {}, fingerprint {}", added.name, added.file.display(), added.fingerprint))
+}
+
+#[cfg(feature = "hub")]
+fn fetch(id: &str, args: &AddArgs) -> Result<PathBuf> {
+    use std::io::Write as _;
+    let tell = |file: &str, done: u64, all: u64| {
+        // Progress is a courtesy: where standard error is closed there is nobody to tell.
+        let _ = write!(std::io::stderr(), "\r{file}: {done} of {all} bytes   ");
+        if done >= all {
+            let _ = writeln!(std::io::stderr());
+        }
+    };
+    crate::hub::fetch(&crate::hub::HubRequest {
+        id: id.to_owned(),
+        revision: args.revision.clone(),
+        offline: args.offline,
+        progress: Some(std::sync::Arc::new(tell)),
+    })
+}
+
+#[cfg(not(feature = "hub"))]
+fn fetch(_id: &str, args: &AddArgs) -> Result<PathBuf> {
+    let _ = (&args.revision, args.offline);
+    Err(Error::new(Kind::Unsupported, "this build can't reach a hub: the feature `hub` is off; fetch the files yourself and use --dir"))
+}
+
+pub(super) fn remove(name: &str, output: &mut Output) -> Result<()> {
+    VocabularyStore::user()?.remove(name)?;
+    if output.json() {
+        return output.value(&json!({ "removed": name }));
+    }
+    output.line(&format!("{name}: removed"))
+}
+
+pub(super) fn list(output: &mut Output) -> Result<()> {
+    let store = VocabularyStore::user()?;
+    let present = store.list()?;
+    if output.json() {
+        return output.value(&Value::Array(present.iter().map(to_json).collect()));
+    }
+    if present.is_empty() {
+        return output.line(&format!("none installed in {}; see `plimsoll models add --help`", store.root().display()));
+    }
+    for vocabulary in &present {
+        output.line(&format!("{:<16} {}  {}", vocabulary.name, vocabulary.fingerprint, vocabulary.source))?;
+    }
+    Ok(())
+}
+
+fn to_json(vocabulary: &Vocabulary) -> Value {
+    json!({
+        "name": vocabulary.name,
+        "file": vocabulary.file.display().to_string(),
+        "fingerprint": vocabulary.fingerprint,
+        "source": vocabulary.source,
+        "licence": vocabulary.licence,
+        "templates": vocabulary.templates,
+    })
+}
