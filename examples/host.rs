@@ -6,7 +6,9 @@
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
 use plimsoll::turn::{Action, Gate, Outcome, Policy as GatePolicy, Reason, Risk, Rule, Stream, Verdict, reply};
-use plimsoll::{BudgetPolicy, CountOptions, Counter, Error, Format, Kind, Mark, Pages, Policy, Request, Result, Tokenizer, decide, plan};
+use plimsoll::{
+    BudgetPolicy, CountOptions, Counter, Decision, Error, Format, Kind, Mark, Pages, Policy, Request, Result, Tokenizer, decide, plan,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -93,7 +95,8 @@ fn run(truncated: bool) -> Result<usize> {
 
         // Compact: old results make room before the next round.
         let policy = Policy { high: Mark::Tokens(2000), low: Mark::Tokens(1500), keep_exchanges: 1, ..Policy::default() };
-        if let Some(decided) = plan(&request(&body)?, &counter, &options, &policy, &pages)?.into_plan()? {
+        // The newest exchange stays as it is; when that alone is over the mark, nothing can be done yet.
+        if let Decision::Plan(decided) = plan(&request(&body)?, &counter, &options, &policy, &pages)? {
             let outcome = decided.apply(&request(&body)?, &pages)?;
             println!("  compacted {} to {} tokens", outcome.before, outcome.after);
             body = outcome.request.value().clone();

@@ -145,12 +145,17 @@ impl Turn {
 }
 
 impl Choice {
-    /// What to append to the history: the message, or for Responses each output item.
+    /// What to append to the history: the message, or for Responses each output item. A call whose arguments never became a
+    /// JSON object is sent back with empty ones, since providers refuse a history that holds less; its refusal tells the model why.
     pub fn history(&self, format: Format) -> Vec<Value> {
-        match (format, self.message.get("output").and_then(Value::as_array)) {
+        let mut sent = match (format, self.message.get("output").and_then(Value::as_array)) {
             (Format::Responses, Some(items)) => items.clone(),
             _ => vec![self.message.clone()],
+        };
+        for value in &mut sent {
+            mend(value, format);
         }
+        sent
     }
 
     /// The choice as JSON.
@@ -164,6 +169,37 @@ impl Choice {
             "calls": self.calls.iter().map(Call::to_json).collect::<Vec<_>>(),
             "finish": self.finish.to_json(),
         })
+    }
+}
+
+/// Puts empty arguments in place of those that are no JSON object.
+fn mend(message: &mut Value, format: Format) {
+    let text = |slot: Option<&mut Value>| {
+        if let Some(slot) = slot
+            && !slot.as_str().is_some_and(|text| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object()))
+        {
+            *slot = json!("{}");
+        }
+    };
+    let object = |slot: Option<&mut Value>| {
+        if let Some(slot) = slot.filter(|slot| !slot.is_object()) {
+            *slot = json!({});
+        }
+    };
+    let list = |message: &mut Value, key: &str, each: &dyn Fn(&mut Value)| {
+        message.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().for_each(each);
+    };
+    match format {
+        Format::Chat => list(message, "tool_calls", &|call| text(call.pointer_mut("/function/arguments"))),
+        Format::Responses if message.get("type").and_then(Value::as_str) == Some("function_call") => text(message.get_mut("arguments")),
+        Format::Anthropic => list(message, "content", &|block| {
+            if block.get("type").and_then(Value::as_str) == Some("tool_use") {
+                object(block.get_mut("input"));
+            }
+        }),
+        Format::Gemini => list(message, "parts", &|part| object(part.pointer_mut("/functionCall/args"))),
+        Format::Converse => list(message, "content", &|block| object(block.pointer_mut("/toolUse/input"))),
+        Format::Responses | Format::Mcp => {}
     }
 }
 
@@ -195,4 +231,24 @@ fn framing(format: Format, model: &str, tools: bool, calls: u64) -> u64 {
         _ => return 0,
     };
     base + if reasoning { 3 } else { u64::from(tools || calls > 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_holds_no_broken_arguments() {
+        let body = json!({"role": "assistant", "stop_reason": "max_tokens", "usage": {}, "content": [
+            {"type": "tool_use", "id": "a", "name": "x", "input": "{\"cut"}, {"type": "tool_use", "id": "b", "name": "x", "input": {"k": 1}}]});
+        let turn = Turn::read(&body, Format::Anthropic).unwrap();
+        assert_eq!(turn.choices[0].calls[0].arguments, "{\"cut");
+        let sent = turn.choices[0].history(Format::Anthropic);
+        assert_eq!((&sent[0]["content"][0]["input"], &sent[0]["content"][1]["input"]), (&json!({}), &json!({"k": 1})));
+        let call = |arguments: &str| json!({"id": "a", "type": "function", "function": {"name": "x", "arguments": arguments}});
+        let body = json!({"choices": [{"finish_reason": "length", "message": {"role": "assistant", "tool_calls": [call("{\"cut"), call("{\"k\": 1}")]}}]});
+        let sent = Turn::read(&body, Format::Chat).unwrap().choices[0].history(Format::Chat);
+        let arguments = |n: usize| sent[0]["tool_calls"][n]["function"]["arguments"].clone();
+        assert_eq!((arguments(0), arguments(1)), (json!("{}"), json!("{\"k\": 1}")));
+    }
 }
