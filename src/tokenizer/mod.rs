@@ -27,6 +27,7 @@ mod pieces;
 mod prepare;
 mod rank_file;
 #[cfg(any(test, fuzzing))]
+#[allow(unreachable_pub, reason = "public to fuzz targets alone")]
 pub mod reference;
 mod simd;
 mod split;
