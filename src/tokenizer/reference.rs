@@ -3,8 +3,6 @@
 //! Never used to serve a count: tests and fuzz targets hold the core against it. It shares no code and no table with
 //! the core but the tokens themselves, and is written to be seen to be right, not to be fast (quadratic in a piece).
 
-#![allow(unreachable_pub, reason = "public to fuzz targets alone")]
-
 use regex::Regex;
 use std::collections::HashMap;
 
