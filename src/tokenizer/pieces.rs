@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_hit_is_never_a_guess() {
         let mut cache = PieceCache::new();
-        let text: Vec<u8> = (0..200_u8).chain([0; 80]).collect();
+        let text: Vec<u8> = (0..200_u8).chain([0; 160]).collect();
         for _ in 0..2 {
             for at in 0..200 {
                 for length in 1..=LONGEST {
