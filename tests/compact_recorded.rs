@@ -208,3 +208,46 @@ fn ten_thousand_exchanges_at_a_tiny_window() {
     println!("{compactions} compactions, at most {largest} bytes of messages");
     assert!(compactions > 500 && largest < 6_000, "{compactions} compactions, {largest} bytes");
 }
+
+/// Asserts no times; prints them for whoever runs it with `--ignored --nocapture`.
+#[test]
+#[ignore = "prints times"]
+fn times_of_a_large_history() {
+    let Some(histories) = histories() else { return };
+    let counter = Counter::new();
+    for format in scenario::FORMATS {
+        let mut all = Scenario::default();
+        for (_, scenario) in histories.iter().cycle() {
+            if all.turns.len() > 720 {
+                break;
+            }
+            if matches!(all.turns.last(), Some(Turn::User(_))) {
+                all.turns.push(Turn::Assistant { text: Some("Done.".into()), thinking: false, calls: Vec::new() });
+            }
+            all.turns.extend(scenario.turns.iter().cloned());
+        }
+        if !matches!(all.turns.last(), Some(Turn::User(_))) {
+            all.turns.push(Turn::User("Go on.".into()));
+        }
+        let options = options(model_for(format));
+        let request = Request::parse(all.body(format).to_string().as_bytes(), format.parse().unwrap()).unwrap();
+        let pages = Pages::in_memory();
+        let before = counter.count(&request, &options).unwrap().breakdown.total();
+        for percent in [70, 30] {
+            let policy = Policy::default().with_target(before * percent / 100);
+            let mut best = (u128::MAX, u128::MAX);
+            for _ in 0..4 {
+                let start = std::time::Instant::now();
+                counter.count(&request, &options).unwrap();
+                best.0 = best.0.min(start.elapsed().as_micros());
+                let start = std::time::Instant::now();
+                match plan(&request, &counter, &options, &policy, &pages).unwrap() {
+                    Decision::Plan(plan) => drop(plan.apply(&request, &pages).unwrap()),
+                    other => println!("{format}: {other:?}"),
+                }
+                best.1 = best.1.min(start.elapsed().as_micros());
+            }
+            println!("{format} {before} tokens to {percent}%: count {} us, plan and apply {} us", best.0, best.1);
+        }
+    }
+}

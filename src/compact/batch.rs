@@ -99,7 +99,7 @@ pub(super) fn shrink(history: &History<'_, '_>, kept: &Kept<'_, '_>, budget: usi
                 None => (None, (*text).to_owned()),
             },
             ToolContentBody::Json(_) => {
-                let raw = history.request.raw(&json_place(history, &piece.place)).ok()?;
+                let raw = history.raw(&json_place(history, &piece.place))?;
                 match shrink::shrink_json(raw, share(raw.len()), &note) {
                     Some(short) => (Some(Edit::Set { place: json_place(history, &piece.place), json: short.clone() }), short),
                     None => (None, raw.to_owned()),

@@ -7,7 +7,9 @@ use super::policy::{Pin, Policy};
 use super::standin;
 use crate::check::carries_results;
 use crate::count::Breakdown;
-use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, ToolContentBody, ToolResult};
+use crate::format::{
+    Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, ToolContentBody, ToolResult, elements, slice,
+};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -58,6 +60,8 @@ pub(super) struct History<'h, 'a> {
     pub(super) results: Vec<Kept<'h, 'a>>,
     /// Tokens by message.
     pub(super) weights: Vec<u64>,
+    /// The bytes of each element of the message list: looking a place up in the whole text costs a scan each time.
+    raws: Vec<&'h str>,
 }
 
 impl<'h, 'a> History<'h, 'a> {
@@ -66,7 +70,19 @@ impl<'h, 'a> History<'h, 'a> {
         let mut units = group(conversation, &weights);
         lock(conversation, &mut units, policy);
         let results = results(conversation, &units, &items, policy);
-        Self { request, conversation, units, results, weights }
+        let list = conversation.messages.iter().find(|m| m.listed).and_then(|m| m.place.rsplit_once('/'));
+        let raws = list.and_then(|(list, _)| elements(request.text(), list).ok()).unwrap_or_default();
+        Self { request, conversation, units, results, weights, raws }
+    }
+
+    /// The bytes at a place inside the message list.
+    pub(super) fn raw(&self, place: &str) -> Option<&'h str> {
+        let mut keys = place.splitn(4, '/').skip(2);
+        let element = self.raws.get(keys.next()?.parse::<usize>().ok()?)?;
+        match keys.next() {
+            None => Some(element),
+            Some(rest) => slice(element, &format!("/{rest}")).ok(),
+        }
     }
 
     /// The messages of a unit.
@@ -83,7 +99,7 @@ impl<'h, 'a> History<'h, 'a> {
             }
             match piece.body {
                 ToolContentBody::Text(text) => out.push_str(text),
-                _ => out.push_str(self.request.raw(&piece.place).unwrap_or_default()),
+                _ => out.push_str(self.raw(&piece.place).unwrap_or_default()),
             }
         }
         out
@@ -119,7 +135,7 @@ impl<'h, 'a> History<'h, 'a> {
                 out.push(')');
             }
             ItemBody::ToolResult(result) => out.push_str(&self.kept_text(result)),
-            _ => out.push_str(self.request.raw(&item.place).unwrap_or_default()),
+            _ => out.push_str(self.raw(&item.place).unwrap_or_default()),
         }
         out.push('\n');
     }

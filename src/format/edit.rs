@@ -121,6 +121,13 @@ pub(crate) fn slice<'t>(text: &'t str, place: &str) -> Result<&'t str> {
     scan.cut(at, scan.skip(at)?)
 }
 
+/// The bytes of each element of the array at a place, by one scan.
+pub(crate) fn elements<'t>(text: &'t str, place: &str) -> Result<Vec<&'t str>> {
+    let list = slice(text, place)?;
+    let scan = Scan { text: list };
+    scan.members(0)?.items.iter().map(|member| scan.cut(member.value.0, member.value.1)).collect()
+}
+
 /// What is to happen at one place and below it.
 #[derive(Default)]
 struct Node<'e> {
@@ -382,6 +389,7 @@ mod tests {
         assert_eq!(out, BODY.replace("2.50", "7"));
         assert_eq!(slice(BODY, "/big").unwrap(), "123456789012345678901234567890");
         assert_eq!(slice(BODY, "/a/2").unwrap(), "{\"x\":\"\\\"]\"}");
+        assert_eq!(elements(BODY, "/a").unwrap(), ["1", "2.50", "{\"x\":\"\\\"]\"}"]);
     }
 
     #[test]

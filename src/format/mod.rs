@@ -17,7 +17,7 @@ mod view;
 
 pub use detect::Detection;
 pub use edit::Edit;
-pub(crate) use edit::{quote, slice};
+pub(crate) use edit::{elements, quote, slice};
 pub(crate) use responses::brought_tools;
 pub use view::*;
 
