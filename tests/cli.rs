@@ -54,8 +54,8 @@ fn the_example_is_counted_and_budgeted_with_its_load_line() {
     let output = plimsoll(&["count", EXAMPLE], b"");
     assert_eq!(code(&output), 0, "{}", err(&output));
     let text = out(&output);
-    assert!(text.starts_with("881 prompt tokens, exact\n"), "{text}");
-    assert!(text.contains("\n[STMRo..."), "{text}");
+    assert!(text.starts_with("881 prompt tokens, calibrated ±87\n"), "{text}");
+    assert!(text.contains("\n[STMR!o..."), "{text}");
     assert!(text.contains("fits: up to 2,000 output tokens (limit: requested)\nsend /max_tokens = 2000"), "{text}");
     assert!(!text.contains('\u{1b}'), "piped output is plain");
 }

@@ -23,7 +23,8 @@ fn every_fetched_vocabulary_is_added_proven_and_loaded_again() {
     let home = tempfile::tempdir().unwrap();
     let store = VocabularyStore::at(home.path());
     let mut names: Vec<_> = std::fs::read_dir(&root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|name| !name.starts_with('.'));
+    // Chat templates lie beside the vocabularies, for another test.
+    names.retain(|name| !name.starts_with('.') && name != "templates");
     names.sort();
     assert!(!names.is_empty(), "the folder of vocabularies is empty");
     for name in names {

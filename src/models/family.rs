@@ -123,10 +123,10 @@ mod tests {
         for (name, expected) in [
             ("gpt-4o-mini-2024-07-18", "openai-classic"),
             ("gpt-4.1-nano", "openai-classic"),
-            ("gpt-5.6-sol", "harmony-5"),
+            ("gpt-5.6-sol", "harmony-5.6"),
             ("gpt-6-luna", "harmony-6"),
             ("o1-mini", "openai-o1-mini"),
-            ("o1-pro", "harmony-o"),
+            ("o1-pro", "harmony-o1"),
             ("claude-3-5-haiku-20241022", "claude-4.6"),
             ("claude-opus-4-6", "claude-4.6"),
             ("claude-opus-4-7-20260416", "claude-4.7"),

@@ -25,7 +25,7 @@ const LONG_RUN: usize = 512;
 /// text.extend("How many tok");
 /// let mark = text.mark();
 /// text.extend("ens?");
-/// assert_eq!(text.count(), 5);
+/// assert_eq!(text.count(), 4);
 /// text.truncate(mark)?;
 /// assert_eq!(text.text(), "How many tok");
 /// # Ok::<(), plimsoll::Error>(())

@@ -162,8 +162,9 @@ impl Turns {
         if kind == PartKind::Image {
             // Mistral's rule, which the others stay near: patches of 28 pixels after shrinking to 1,540, one token a row more.
             part.tokens = size.map_or(1_000, |(width, height)| picture_tokens(width, height));
-            part.confidence = if size.is_some() { Confidence::Calibrated } else { Confidence::Estimate };
-            part.bound = Some(if size.is_some() { part.tokens / 4 } else { 2_100 });
+            // Other families tile, and bill up to 2.5 times as much for the same picture: a bound, until each has its rule.
+            part.confidence = Confidence::Estimate;
+            part.bound = Some(if size.is_some() { part.tokens.saturating_mul(2) } else { 2_100 });
         } else {
             part.tokens = source.text.map_or(0, |text| text.len() as u64 / 4);
             part.confidence = Confidence::Unbounded;
