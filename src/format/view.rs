@@ -165,7 +165,7 @@ pub struct ToolResult<'a> {
     pub call_id: Option<&'a str>,
     /// Name of the tool, if the result carries it (Gemini, legacy `function`).
     pub name: Option<&'a str>,
-    /// Content: text, images, documents; structured JSON (Gemini `response`, Converse `json`) as [`ToolContent::Json`].
+    /// Content: text, images, documents; structured JSON (Gemini `response`, Converse `json`) as [`ToolContentBody::Json`].
     pub content: Vec<ToolContent<'a>>,
     /// Marked as an error by the format's own flag.
     pub is_error: bool,

@@ -26,6 +26,8 @@ const STAND_IN_PERCENT: u64 = 15;
 const GUESS: (u64, u64) = (4, 40);
 /// How far hosts of whose habits nothing is recorded may be off, per tool and in all.
 const UNKNOWN_HOST: (u64, u64) = (12, 8);
+/// And one token in so many: hosts drop reasoning, re-serialize schemas or serve another snapshot (recorded bills, 2026-11-30).
+const UNKNOWN_SHARE: u64 = 8;
 
 pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
     let prompt = Prompt::of(context)?;
@@ -49,7 +51,8 @@ pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
             Grade::Exact if prompt.habits.exact => {}
             Grade::Exact | Grade::Calibrated => {
                 frame.confidence = Confidence::Calibrated;
-                frame.bound = Some(tools.saturating_mul(UNKNOWN_HOST.0).saturating_add(UNKNOWN_HOST.1));
+                let frames = tools.saturating_mul(UNKNOWN_HOST.0).saturating_add(UNKNOWN_HOST.1);
+                frame.bound = Some(frames.saturating_add(total / UNKNOWN_SHARE));
             }
         }
     }
