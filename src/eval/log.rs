@@ -79,12 +79,15 @@ fn exchange(entry: &Map<String, Value>, number: usize) -> Result<Exchange> {
     let sides = [entry.get("request"), entry.get("response")];
     let url = ["url", "path", "uri"].iter().find_map(|key| text(key).or_else(|| sides[0]?.get(*key)?.as_str())).unwrap_or_default();
     let body = sides[0].or_else(|| entry.get("body")).ok_or_else(|| Error::new(Kind::InvalidInput, "`request` is missing"))?;
-    let body = unwrap(body)?;
+    let mut body = unwrap(body)?;
     let named = text("api").or_else(|| text("format")).map(|name| name.split('.').next().unwrap_or(name));
     let format = match named.and_then(|name| name.parse::<Format>().ok()) {
         Some(format) => Some(format),
         None => of_url(url),
     };
+    if matches!(format, Some(Format::Chat | Format::Responses)) {
+        super::order::restore(&mut body);
+    }
     let request = match format {
         Some(format) => Request::parse(body.to_string().as_bytes(), format)?,
         None => Request::detect_value(body)?.0,

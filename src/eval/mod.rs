@@ -7,6 +7,7 @@
 mod apart;
 mod learn;
 mod log;
+mod order;
 mod print;
 mod score;
 
