@@ -1,3 +1,7 @@
+//! Token accounting and context management for language-model requests.
+//!
+//! The public face is re-exported here by hand; all logic lives in private modules, and no dependency's type stands in a core signature.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # Crate features
@@ -19,6 +23,7 @@ mod eval;
 mod format;
 #[cfg(feature = "hub")]
 mod hub;
+mod json_text;
 pub mod limits;
 mod models;
 mod pages;

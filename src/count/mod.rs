@@ -10,7 +10,6 @@ mod gemini;
 mod generic;
 mod grok;
 mod json;
-mod json_text;
 pub(crate) mod media;
 mod memory;
 mod nova;

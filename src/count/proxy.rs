@@ -4,7 +4,6 @@
 //! families' own files. Never claims to be exact: text is calibrated with a share of itself as bound, what no bill has shown
 //! is an estimate, and documents and films are unbounded.
 
-use super::json_text::spaced;
 use super::media;
 use super::render::RenderContext;
 use super::{Breakdown, Confidence, Part, PartKind};
@@ -12,6 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{
     Arguments, Item, ItemBody, Media, Message, Reasoning, ResponseFormat, Role, Tool, ToolCall, ToolContentBody, ToolKind, ToolResult,
 };
+use crate::json_text::spaced;
 use crate::models::Provider;
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;

@@ -19,6 +19,24 @@ fn worst(group: &Group) -> String {
     }
 }
 
+/// One row of the table, for a terminal and for Markdown alike.
+fn cells([provider, family, with]: [&str; 3], group: &Group) -> [String; 11] {
+    let of_all = |rows| format!("{:.1}%", share(rows, group.n));
+    [
+        provider.to_owned(),
+        family.to_owned(),
+        with.to_owned(),
+        group.n.to_string(),
+        of_all(group.exact),
+        of_all(group.near),
+        format!("{:.2}%", group.p50),
+        format!("{:.2}%", group.p95),
+        of_all(group.held),
+        format!("{:.2}%", share(group.under, group.n)),
+        worst(group),
+    ]
+}
+
 impl Report {
     /// The table, and below it the largest residuals part by part.
     pub fn to_text(&self, residuals: usize) -> String {
@@ -26,27 +44,17 @@ impl Report {
             "{:<14} {:<16} {:<6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n",
             "PROVIDER", "FAMILY", "WITH", "N", "EXACT", "≤1%/2", "P50", "P95", "BOUND", "UNDER", "WORST"
         );
-        let mut line = |name: (&str, &str, &str), group: &Group| {
+        let mut line = |name: [&str; 3], group: &Group| {
+            let [provider, family, with, n, exact, near, p50, p95, held, under, worst] = cells(name, group);
             let _ = writeln!(
                 out,
-                "{:<14} {:<16} {:<6} {:>5} {:>6.1}% {:>6.1}% {:>6.2}% {:>6.2}% {:>6.1}% {:>6.2}%  {}",
-                name.0,
-                name.1,
-                name.2,
-                group.n,
-                share(group.exact, group.n),
-                share(group.near, group.n),
-                group.p50,
-                group.p95,
-                share(group.held, group.n),
-                share(group.under, group.n),
-                worst(group)
+                "{provider:<14} {family:<16} {with:<6} {n:>5} {exact:>7} {near:>7} {p50:>7} {p95:>7} {held:>7} {under:>7}  {worst}"
             );
         };
         for ((provider, family, content), group) in &self.groups() {
-            line((provider, family, content.as_str()), group);
+            line([provider, family, content.as_str()], group);
         }
-        line(("all", "", ""), &Group::of(&self.rows));
+        line(["all", "", ""], &Group::of(&self.rows));
         let _ = writeln!(
             out,
             "{} unbounded, {} listed apart, {} without usage, {} not counted",
@@ -114,27 +122,13 @@ impl Report {
              | provider | family | with | n | exact | near | p50 | p95 | bound | under | worst |\n\
              | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
         );
-        let mut line = |name: (&str, &str, &str), group: &Group| {
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {:.1}% | {:.1}% | {:.2}% | {:.2}% | {:.1}% | {:.2}% | {} |",
-                name.0,
-                name.1,
-                name.2,
-                group.n,
-                share(group.exact, group.n),
-                share(group.near, group.n),
-                group.p50,
-                group.p95,
-                share(group.held, group.n),
-                share(group.under, group.n),
-                worst(group)
-            );
+        let mut line = |name: [&str; 3], group: &Group| {
+            let _ = writeln!(out, "| {} |", cells(name, group).join(" | "));
         };
         for ((provider, family, content), group) in &self.groups() {
-            line((provider, family, content.as_str()), group);
+            line([provider, family, content.as_str()], group);
         }
-        line(("**all**", "", ""), &Group::of(&self.rows));
+        line(["**all**", "", ""], &Group::of(&self.rows));
         let _ = writeln!(
             out,
             "\n{} more requests use features whose text only the provider knows (server tools, stored contexts, files by address): \

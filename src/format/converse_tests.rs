@@ -1,3 +1,5 @@
+//! Converse bodies into the view, and what is said of those that break the format.
+
 use super::super::{Format, ItemBody, Media, Reasoning, Request, ResponseFormat, Role, ToolChoice, ToolContentBody, ToolKind};
 use serde_json::{Value, json};
 

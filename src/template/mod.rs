@@ -3,7 +3,6 @@
 //! [`ChatTemplate`] renders any published template in a sandbox; [`spans`] keeps track of whose text is where; [`json`] writes
 //! JSON as Python does. Used by the counting of template families and by whoever wants to see a prompt.
 
-pub(crate) mod json;
 #[cfg(feature = "templates")]
 mod sandbox;
 pub(crate) mod spans;

@@ -4,9 +4,9 @@
 //! outside; it has no clock (the date is given to it), no files and no includes. Anything it does wrong is an error of
 //! ours, never a panic: an endless loop runs out of fuel, a huge output hits its cap, a deep recursion its limit.
 
-use super::json::{self, Style};
 use super::spans;
 use crate::error::{Error, Kind, Result};
+use crate::json_text::{self, Style};
 use crate::limits;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, State};
@@ -166,7 +166,9 @@ fn python_repr(value: &Value) -> String {
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
         ValueKind::None => "None".to_owned(),
         ValueKind::Undefined => String::new(),
-        ValueKind::Number => serde_json::to_value(value).map_or_else(|_| value.to_string(), |number| json::dumps(&number, Style::PYTHON)),
+        ValueKind::Number => {
+            serde_json::to_value(value).map_or_else(|_| value.to_string(), |number| json_text::dumps(&number, Style::PYTHON))
+        }
         ValueKind::String => {
             let text = value.as_str().unwrap_or_default();
             let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
@@ -211,7 +213,7 @@ fn to_json(state: &State, value: &Value, positional: Option<usize>, options: Kwa
         sorted: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
     };
     options.assert_all_used()?;
-    let text = json::dumps(&serde_json::to_value(value).map_err(wrong)?, style);
+    let text = json_text::dumps(&serde_json::to_value(value).map_err(wrong)?, style);
     state.consume_fuel(text.len() as u64 / 64)?;
     Ok(Value::from(text))
 }

@@ -10,7 +10,6 @@ mod models;
 mod prompt;
 mod text;
 
-use super::json_text::{indented, spaced};
 use super::render::RenderContext;
 use super::{Breakdown, Confidence, Part, PartKind};
 use crate::error::{Error, Kind, Result};
@@ -18,6 +17,7 @@ use crate::format::{
     Format, Item, ItemBody, Media, Message, Place, Reasoning, ResponseFormat, Role, Tool, ToolCall, ToolContent, ToolContentBody, ToolKind,
     ToolResult,
 };
+use crate::json_text::{indented, spaced};
 use crate::models::{Models, Provider};
 use crate::tokenizer::Tokenizer;
 use base64::Engine as _;

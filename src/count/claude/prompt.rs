@@ -3,8 +3,8 @@
 //! Recovered from differences between neighbouring recorded bills (2026-11-30). Called by the renderer beside it; reads
 //! the neutral view alone, so that chat-format gateways and Converse render as Messages does. Counts nothing.
 
-use super::super::json_text::spaced;
 use crate::format::{Arguments, Conversation, Format, ItemBody, Role, Tool, ToolCall};
+use crate::json_text::spaced;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,3 +1,5 @@
+//! Reading the prompt's pieces out of a view: one test a mechanism, on small bodies of our own.
+
 use super::*;
 use crate::format::Request;
 use serde_json::json;

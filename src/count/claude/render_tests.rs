@@ -1,3 +1,5 @@
+//! The Claude frame on small bodies of our own, each figure worked out by hand beside it.
+
 use super::*;
 use crate::count::{CountOptions, Counter};
 use crate::format::Request;

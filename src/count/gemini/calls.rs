@@ -7,6 +7,7 @@ use super::family::{Generation, Mode};
 use super::text::{Measure, Weight};
 use super::values;
 use crate::format::{Arguments, ItemBody, Message, ToolCall, ToolContentBody, ToolResult};
+use crate::json_text::{Style, dumps};
 use crate::models::Provider;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -67,7 +68,7 @@ pub(super) fn result(
                 let mut text = String::from("{");
                 text.push_str(&Value::from(format!("{name}_response")).to_string());
                 text.push_str(": ");
-                values::python_json(&response, true, &mut text);
+                text.push_str(&dumps(&response, Style { sorted: true, ..Style::PYTHON }));
                 text.push('}');
                 measure.text(&text)
             }

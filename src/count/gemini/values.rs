@@ -3,6 +3,7 @@
 //! Used by declarations, calls and results. Pure text building: counts nothing but the strings of [`strings`].
 
 use super::text::{Measure, Weight};
+use crate::json_text::spaced;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -33,39 +34,6 @@ pub(super) fn python_str(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// A value as Python's `json.dumps(…, ensure_ascii=False)` writes it; `sorted` sorts keys at every level.
-pub(super) fn python_json(value: &Value, sorted: bool, out: &mut String) {
-    match value {
-        Value::Array(list) => {
-            out.push('[');
-            for (i, member) in list.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                python_json(member, sorted, out);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            let mut fields: Vec<_> = map.iter().collect();
-            if sorted {
-                fields.sort_by_key(|(key, _)| *key);
-            }
-            out.push('{');
-            for (i, (key, member)) in fields.into_iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push_str(": ");
-                python_json(member, sorted, out);
-            }
-            out.push('}');
-        }
-        scalar => out.push_str(&scalar.to_string()),
-    }
-}
-
 /// A scalar as Python writes it; lists and objects as JSON.
 pub(super) fn python(value: &Value, out: &mut String) {
     match value {
@@ -73,7 +41,7 @@ pub(super) fn python(value: &Value, out: &mut String) {
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
         Value::String(text) => python_str(text, out),
-        other => python_json(other, false, out),
+        other => out.push_str(&spaced(other)),
     }
 }
 

@@ -5,16 +5,15 @@
 
 use super::images::Rule;
 use super::rules::{Family, Parallel, Rules};
-use super::schema::{Style, print, spaced};
 use super::sheet::{Piece, Sheet, of_message, of_tool};
 use super::{RenderContext, header, schema};
 use crate::count::{Confidence, Part, PartKind};
 use crate::error::Result;
 use crate::format::{Arguments, Item, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContentBody, ToolResult, brought_tools};
+use crate::json_text::{Style, dumps, spaced};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-const COMPACT: Style = Style { item: ",", key: ":", ascii: false };
 /// Around the wrapped results of parallel calls.
 const WRAPPED_RESULT: u64 = 10;
 /// Around replayed reasoning.
@@ -231,10 +230,9 @@ impl<'c, 'a> History<'c, 'a> {
             if let Some(id) = call.id {
                 self.groups.insert(id, self.group_count);
             }
-            let mut one = String::new();
             let text = arguments(call);
             let parameters: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-            print(&json!({"recipient_name": format!("functions.{}", call.name), "parameters": parameters}), &mut one, &COMPACT);
+            let one = dumps(&json!({"recipient_name": format!("functions.{}", call.name), "parameters": parameters}), Style::COMPACT);
             let open = if index == 0 { "{\"tool_uses\":[" } else { "," };
             let close = if index + 1 == calls.len() { "]}" } else { "" };
             let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
@@ -287,14 +285,12 @@ impl<'c, 'a> History<'c, 'a> {
     fn close(&mut self, sheet: &mut Sheet) {
         let Some((_, part, values)) = self.open.take() else { return };
         sheet.out.push(Part { kind: PartKind::Overhead, tokens: WRAPPED_RESULT, name: None, server: None, ..part.clone() });
-        let text = spaced(&Value::Array(values));
+        let values = Value::Array(values);
+        let text = spaced(&values);
         let mut bound = 0;
         if !text.is_ascii() {
             // Bills of 2025 show non-ASCII characters escaped here, those of 2026 don't.
-            let mut escaped = String::new();
-            if let Ok(value) = serde_json::from_str(&text) {
-                print(&value, &mut escaped, &Style { item: ", ", key: ": ", ascii: true });
-            }
+            let escaped = dumps(&values, Style { ascii: true, ..Style::PYTHON });
             bound = sheet.n(&escaped).abs_diff(sheet.n(&text));
         }
         let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
@@ -371,15 +367,12 @@ fn file(part: Part, media: &Media<'_>, sheet: &mut Sheet) {
 
 /// Arguments as the server prints them: compact JSON, or the text itself where it isn't JSON.
 pub(in crate::count) fn arguments(call: &ToolCall<'_>) -> String {
-    let value = match call.arguments {
-        Arguments::None => return String::new(),
-        Arguments::Json(value) => value.clone(),
+    match call.arguments {
+        Arguments::None => String::new(),
+        Arguments::Json(value) => dumps(value, Style::COMPACT),
         Arguments::Text(text) => match serde_json::from_str(text) {
-            Ok(value) if call.other_type.is_none() => value,
-            _ => return text.to_owned(),
+            Ok(value) if call.other_type.is_none() => dumps(&value, Style::COMPACT),
+            _ => text.to_owned(),
         },
-    };
-    let mut out = String::new();
-    print(&value, &mut out, &COMPACT);
-    out
+    }
 }

@@ -5,6 +5,7 @@
 //! nothing needs more. The text is only ever tokenized. `$ref`s are inlined; recursion and total size are capped.
 
 use crate::error::{Error, Kind, Result};
+use crate::json_text::spaced;
 use crate::limits;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -293,78 +294,6 @@ fn join(variants: &[Written], sign: char) -> String {
     }
     out.push('\n');
     out
-}
-
-/// JSON with a blank after `,` and `:`, non-ASCII text kept: the way the server prints values.
-pub(super) fn spaced(value: &Value) -> String {
-    let mut out = String::new();
-    print(value, &mut out, &Style { item: ", ", key: ": ", ascii: false });
-    out
-}
-
-/// How to print JSON.
-pub(super) struct Style {
-    /// Between items.
-    pub(super) item: &'static str,
-    /// Between key and value.
-    pub(super) key: &'static str,
-    /// Non-ASCII characters as `\uXXXX`.
-    pub(super) ascii: bool,
-}
-
-/// Prints a value; numbers as they came.
-pub(super) fn print(value: &Value, out: &mut String, style: &Style) {
-    match value {
-        Value::String(text) => print_string(text, out, style.ascii),
-        Value::Array(list) => {
-            out.push('[');
-            for (index, item) in list.iter().enumerate() {
-                if index > 0 {
-                    out.push_str(style.item);
-                }
-                print(item, out, style);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push('{');
-            for (index, (key, item)) in map.iter().enumerate() {
-                if index > 0 {
-                    out.push_str(style.item);
-                }
-                print_string(key, out, style.ascii);
-                out.push_str(style.key);
-                print(item, out, style);
-            }
-            out.push('}');
-        }
-        other => {
-            let _ = write!(out, "{other}");
-        }
-    }
-}
-
-fn print_string(text: &str, out: &mut String, ascii: bool) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' || ascii && !c.is_ascii() => {
-                let mut units = [0; 2];
-                for unit in c.encode_utf16(&mut units) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Called by the renderer of this family. The schema is printed as compact JSON in the order sent, non-ASCII
 //! escaped, without the keywords that only the constrained decoder needs (recovered from bills, November 2026).
 
-use super::schema::{Style, print};
+use crate::json_text::{Style, dumps};
 use serde_json::{Map, Value};
 
 /// Keywords that are not shown, at any level; a property of that name stays.
@@ -30,7 +30,7 @@ pub(super) fn block(name: &str, description: Option<&str>, schema: &Value) -> St
         out.push_str(text);
         out.push('\n');
     }
-    print(&shown(schema), &mut out, &Style { item: ",", key: ":", ascii: true });
+    out.push_str(&dumps(&shown(schema), Style { ascii: true, ..Style::COMPACT }));
     out
 }
 

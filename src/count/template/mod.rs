@@ -11,7 +11,7 @@ use super::render::RenderContext;
 use super::{Breakdown, Confidence, PartKind};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, ResponseFormat, Tool, ToolChoice, ToolKind};
-use crate::template::json::{Style, dumps};
+use crate::json_text::{Style, dumps};
 use crate::template::spans::{self, Spanned};
 use crate::tokenizer::Tokenizer;
 use family::{Case, Family, Grade, Habits};

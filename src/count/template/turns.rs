@@ -5,7 +5,7 @@
 
 use crate::count::{Confidence, Part, PartKind, media};
 use crate::format::{Arguments, Conversation, Format, ItemBody, Media, Message, Role, ToolContentBody};
-use crate::template::json::{Style, dumps};
+use crate::json_text::{Style, dumps};
 use serde_json::{Value, json};
 
 /// One turn.

@@ -1,7 +1,7 @@
-//! JSON as Python's `json.dumps` writes it: what chat templates' `tojson` gives, and so what models are billed for.
+//! JSON as Python's `json.dumps` writes it: what servers and chat templates put into prompts, and so what is billed.
 //!
-//! Called by the template environment and by renderers that put tools into prompts. Keeps key order and non-ASCII
-//! text; differs from serde's own writer in blanks after `,` and `:` and in the form of floats.
+//! The one writer of such text, for the template environment and for every renderer; counts nothing. Keeps key order and
+//! non-ASCII text unless told otherwise; differs from serde's own writer in blanks after `,` and `:` and in the form of floats.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -24,6 +24,16 @@ impl Style {
     pub(crate) const PYTHON: Self = Self { indent: None, compact: false, ascii: false, sorted: false };
     /// The same with `separators=(",", ":")`.
     pub(crate) const COMPACT: Self = Self { indent: None, compact: true, ascii: false, sorted: false };
+}
+
+/// `{"a": 1, "b": [2, 3]}`: one line, a blank after each comma and colon.
+pub(crate) fn spaced(value: &Value) -> String {
+    dumps(value, Style::PYTHON)
+}
+
+/// One member a line, two blanks an indent.
+pub(crate) fn indented(value: &Value) -> String {
+    dumps(value, Style { indent: Some(2), ..Style::PYTHON })
 }
 
 /// Writes `value`.
@@ -139,7 +149,9 @@ mod tests {
             "{\"b\": [1, 2.0, 1e+20, 1e-05, 0.0001, true, null], \"a\": \"ü\\u0001\\\"\\\\\\n\u{7f}😀\", \"e\": [], \"o\": {}}"
         );
         assert_eq!(dumps(&json!({"b": 1, "a": [2]}), Style { sorted: true, ..Style::COMPACT }), "{\"a\":[2],\"b\":1}");
-        assert_eq!(dumps(&json!([{"a": []}]), Style { indent: Some(2), ..Style::PYTHON }), "[\n  {\n    \"a\": []\n  }\n]");
+        assert_eq!(indented(&json!([{"a": []}])), "[\n  {\n    \"a\": []\n  }\n]");
+        assert_eq!(indented(&json!({"a": [1], "b": {}})), "{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}");
+        assert_eq!(spaced(&json!({"b": [1, 2.5, {}], "a": {"ü": "x\n"}, "c": []})), r#"{"b": [1, 2.5, {}], "a": {"ü": "x\n"}, "c": []}"#);
         assert_eq!(dumps(&json!("é😀"), Style { ascii: true, ..Style::PYTHON }), "\"\\u00e9\\ud83d\\ude00\"");
     }
 }
