@@ -6,6 +6,8 @@
 
 mod apply;
 mod batch;
+mod build;
+mod draft;
 mod endpoint;
 mod floor;
 mod history;
