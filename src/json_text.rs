@@ -136,6 +136,29 @@ fn push_string(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
 }
 
+/// A string literal as Python's `repr` writes it.
+pub(crate) fn push_repr(out: &mut String, text: &str) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_ascii_control() => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +175,12 @@ mod tests {
         assert_eq!(indented(&json!([{"a": []}])), "[\n  {\n    \"a\": []\n  }\n]");
         assert_eq!(indented(&json!({"a": [1], "b": {}})), "{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}");
         assert_eq!(spaced(&json!({"b": [1, 2.5, {}], "a": {"ü": "x\n"}, "c": []})), r#"{"b": [1, 2.5, {}], "a": {"ü": "x\n"}, "c": []}"#);
+        let repr = |text| {
+            let mut out = String::new();
+            push_repr(&mut out, text);
+            out
+        };
+        assert_eq!([repr("a\n\u{1b}é"), repr("it's"), repr("'\"")], [r"'a\n\x1bé'", r#""it's""#, r#"'\'"'"#]);
         assert_eq!(dumps(&json!("é😀"), Style { ascii: true, ..Style::PYTHON }), "\"\\u00e9\\ud83d\\ude00\"");
     }
 }

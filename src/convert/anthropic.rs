@@ -5,7 +5,7 @@
 
 use super::ids::plain_id;
 use super::media::{Sort, part};
-use super::{Out, join, spoken, system_text};
+use super::{Out, join, say, system_text};
 use crate::format::{Conversation, Format, Item, ItemBody, Role};
 use serde_json::{Value, json};
 
@@ -28,12 +28,7 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
             }
         }
         join(&mut list, "user", "content", results);
-        let role = if message.role == Role::Assistant { "assistant" } else { "user" };
-        let blocks: Vec<Value> = spoken(message).into_iter().filter_map(|item| block(item, out)).collect();
-        join(&mut list, role, "content", blocks);
-        if message.name.is_some() && message.role != Role::Tool {
-            out.lose(&message.place, "the speaker's name");
-        }
+        say(&mut list, message, "assistant", "content", block, out);
     }
     out.body.insert("messages".to_owned(), Value::Array(list));
 }

@@ -4,7 +4,7 @@
 //! providers mean nothing here, and calls without Gemini's own are listed, since newer models ask for them.
 
 use super::media::{Sort, part};
-use super::{Out, join, spoken, system_text};
+use super::{Out, join, say, system_text};
 use crate::format::{Conversation, Format, Item, ItemBody, Role, ToolContentBody};
 use serde_json::{Value, json};
 
@@ -31,12 +31,7 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
             }
         }
         join(&mut list, "user", "parts", results);
-        let role = if message.role == Role::Assistant { "model" } else { "user" };
-        let parts: Vec<Value> = spoken(message).into_iter().filter_map(|item| piece(item, out)).collect();
-        join(&mut list, role, "parts", parts);
-        if message.name.is_some() && message.role != Role::Tool {
-            out.lose(&message.place, "the speaker's name");
-        }
+        say(&mut list, message, "model", "parts", piece, out);
     }
     out.body.insert("contents".to_owned(), Value::Array(list));
 }

@@ -175,5 +175,22 @@ fn join(list: &mut Vec<Value>, role: &str, key: &str, parts: Vec<Value>) {
     }
 }
 
+/// What a message says beside tool results, in a format without speakers' names whose roles alternate.
+fn say<'a>(
+    list: &mut Vec<Value>,
+    message: &Message<'a>,
+    assistant: &str,
+    key: &str,
+    write: fn(&Item<'a>, &mut Out<'_>) -> Option<Value>,
+    out: &mut Out<'_>,
+) {
+    let role = if message.role == Role::Assistant { assistant } else { "user" };
+    let parts = spoken(message).into_iter().filter_map(|item| write(item, out)).collect();
+    join(list, role, key, parts);
+    if message.name.is_some() && message.role != Role::Tool {
+        out.lose(&message.place, "the speaker's name");
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -171,19 +171,8 @@ fn python_repr(value: &Value) -> String {
         }
         ValueKind::String => {
             let text = value.as_str().unwrap_or_default();
-            let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-            let mut out = String::from(quote);
-            for c in text.chars() {
-                match c {
-                    '\\' => out.push_str("\\\\"),
-                    '\n' => out.push_str("\\n"),
-                    '\r' => out.push_str("\\r"),
-                    '\t' => out.push_str("\\t"),
-                    c if c == quote => out.extend(['\\', c]),
-                    c => out.push(c),
-                }
-            }
-            out.push(quote);
+            let mut out = String::new();
+            json_text::push_repr(&mut out, text);
             out
         }
         ValueKind::Seq => {

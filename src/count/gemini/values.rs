@@ -3,36 +3,12 @@
 //! Used by declarations, calls and results. Pure text building: counts nothing but the strings of [`strings`].
 
 use super::text::{Measure, Weight};
-use crate::json_text::spaced;
+use crate::json_text::{push_repr, spaced};
 use serde_json::Value;
-use std::fmt::Write as _;
 
 /// Stands for Gemini 3's `<|"|>` in a text that is not tokenized yet; can't occur in it by the user's doing, because
 /// [`quoted`] drops it from strings.
 pub(super) const QUOTE: char = '\u{F8FF}';
-
-/// A string literal as Python's `repr` writes it.
-pub(super) fn python_str(text: &str, out: &mut String) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_ascii_control() => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push(quote);
-}
 
 /// A scalar as Python writes it; lists and objects as JSON.
 pub(super) fn python(value: &Value, out: &mut String) {
@@ -40,7 +16,7 @@ pub(super) fn python(value: &Value, out: &mut String) {
         Value::Null => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
-        Value::String(text) => python_str(text, out),
+        Value::String(text) => push_repr(out, text),
         other => out.push_str(&spaced(other)),
     }
 }
