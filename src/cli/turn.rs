@@ -69,6 +69,7 @@ pub(super) fn run(args: &TurnArgs, output: &mut Output) -> Result<Status> {
         choice: args.choice,
         now_ms: now_ms(),
         model: args.model.clone(),
+        ..InspectOptions::default()
     };
     let inspection =
         inspect(&bytes, args.format, &models, &options).map_err(|e| e.context(format!("reading {}", input::shown(&args.file))))?;

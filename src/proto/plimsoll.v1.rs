@@ -1436,3 +1436,1902 @@ pub mod model_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Fault {
+    #[prost(enumeration = "FaultKind", tag = "1")]
+    pub kind: i32,
+    /// What was found and what was expected; for FAULT_KIND_PROVIDER the provider's own message.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// Bytes from the start of the answer.
+    #[prost(uint64, optional, tag = "3")]
+    pub offset: ::core::option::Option<u64>,
+    /// Nothing of the answer may be run.
+    #[prost(bool, tag = "4")]
+    pub fatal: bool,
+    /// The provider's error object, as JSON.
+    #[prost(bytes = "vec", tag = "5")]
+    pub detail_json: ::prost::alloc::vec::Vec<u8>,
+}
+/// Tools whose name matches get this label and at best this verdict.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GateRule {
+    /// `*` stands for any run of characters.
+    #[prost(string, tag = "1")]
+    pub pattern: ::prost::alloc::string::String,
+    #[prost(enumeration = "Risk", tag = "2")]
+    pub risk: i32,
+    /// Unset counts as run.
+    #[prost(enumeration = "Verdict", tag = "3")]
+    pub verdict: i32,
+}
+/// What the host allows. Absent fields keep the crate's defaults.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GatePolicy {
+    /// The first that matches decides.
+    #[prost(message, repeated, tag = "1")]
+    pub rules: ::prost::alloc::vec::Vec<GateRule>,
+    /// Where no rule matches; unset: run.
+    #[prost(enumeration = "Verdict", tag = "2")]
+    pub otherwise: i32,
+    #[prost(uint32, optional, tag = "3")]
+    pub calls_per_turn: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "4")]
+    pub turns: ::core::option::Option<u32>,
+    /// How often the same call may be let through in a task.
+    #[prost(uint32, optional, tag = "5")]
+    pub repeats: ::core::option::Option<u32>,
+    /// For a repeat within that bound; unset: ask.
+    #[prost(enumeration = "Verdict", tag = "6")]
+    pub on_repeat: i32,
+    #[prost(uint64, optional, tag = "7")]
+    pub argument_bytes: ::core::option::Option<u64>,
+    /// Judge the complete calls before the last one of an answer cut by length on their own.
+    #[prost(bool, tag = "8")]
+    pub run_before_cut: bool,
+}
+/// A verdict on record, without content. Sent back in `earlier` it lets the gate know repeats and used ids.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AuditRecord {
+    /// Milliseconds since 1970, as the host's clock said.
+    #[prost(uint64, tag = "1")]
+    pub time_ms: u64,
+    /// The turn within the task, from 1.
+    #[prost(uint32, tag = "2")]
+    pub turn: u32,
+    #[prost(string, tag = "3")]
+    pub tool: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "4")]
+    pub call_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// XXH3 of the name and the canonical arguments, in hex.
+    #[prost(string, tag = "5")]
+    pub hash: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "6")]
+    pub argument_bytes: u64,
+    #[prost(enumeration = "Risk", tag = "7")]
+    pub risk: i32,
+    #[prost(enumeration = "Verdict", tag = "8")]
+    pub verdict: i32,
+    #[prost(enumeration = "VerdictReason", tag = "9")]
+    pub reason: i32,
+}
+/// How to judge an answer's calls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Judging {
+    /// The body of the request that was answered, in the answer's format: its tools decide which calls are valid.
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub policy: ::core::option::Option<GatePolicy>,
+    /// Position of the choice that the host uses; the calls of others are refused.
+    #[prost(uint32, tag = "3")]
+    pub choice: u32,
+    /// The host's clock in milliseconds since 1970, for the audit records.
+    #[prost(uint64, tag = "4")]
+    pub time_ms: u64,
+    /// Model, for the tokenizer; empty: the one that the answer or the request names.
+    #[prost(string, tag = "5")]
+    pub model: ::prost::alloc::string::String,
+    /// Records of the task's turns so far, as they were given.
+    #[prost(message, repeated, tag = "6")]
+    pub earlier: ::prost::alloc::vec::Vec<AuditRecord>,
+    /// Turns of the task so far, where some had no calls; absent: as many as the records tell of.
+    #[prost(uint32, optional, tag = "7")]
+    pub earlier_turns: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct InspectTurnRequest {
+    /// Has to be named: an answer does not tell its format safely.
+    #[prost(enumeration = "Format", tag = "1")]
+    pub format: i32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub answer: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "3")]
+    pub judging: ::core::option::Option<Judging>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Finish {
+    #[prost(enumeration = "FinishReason", tag = "1")]
+    pub reason: i32,
+    /// The provider's own word; absent when it gave none.
+    #[prost(string, optional, tag = "2")]
+    pub raw: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether that word is in the table.
+    #[prost(bool, tag = "3")]
+    pub known: bool,
+    #[prost(enumeration = "TurnAction", tag = "4")]
+    pub action: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnChoice {
+    /// As the provider numbers it.
+    #[prost(uint64, tag = "1")]
+    pub index: u64,
+    /// The message in the wire format, as JSON; arguments that are not valid JSON stay as the text that came.
+    #[prost(bytes = "vec", tag = "2")]
+    pub message_json: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub reasoning: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "5")]
+    pub refusal: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub finish: ::core::option::Option<Finish>,
+    /// What to append to the history, as JSON, one value each.
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    pub history_json: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
+/// What was billed, in tokens; absent where not reported.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BilledUsage {
+    #[prost(uint64, optional, tag = "1")]
+    pub input: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub output: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub reasoning: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub cache_read: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub cache_write: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub total: ::core::option::Option<u64>,
+    /// As it came.
+    #[prost(bytes = "vec", tag = "7")]
+    pub raw_json: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JudgedCall {
+    #[prost(string, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// As they came: JSON for functions, free text for custom tools.
+    #[prost(string, tag = "3")]
+    pub arguments: ::prost::alloc::string::String,
+    #[prost(enumeration = "CallKind", tag = "4")]
+    pub kind: i32,
+    /// Index of its choice, as the provider numbers it.
+    #[prost(uint64, tag = "5")]
+    pub choice: u64,
+    #[prost(enumeration = "Verdict", tag = "6")]
+    pub verdict: i32,
+    #[prost(enumeration = "VerdictReason", tag = "7")]
+    pub reason: i32,
+    /// The same for a person or the model: places and rules, no values.
+    #[prost(string, tag = "8")]
+    pub detail: ::prost::alloc::string::String,
+    #[prost(enumeration = "Risk", tag = "9")]
+    pub risk: i32,
+    /// The same call was let through before.
+    #[prost(bool, tag = "10")]
+    pub repeat: bool,
+}
+/// An answer, judged.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TurnReport {
+    #[prost(enumeration = "Format", tag = "1")]
+    pub format: i32,
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub model: ::prost::alloc::string::String,
+    /// It ended as its format announces an end, without a fatal fault.
+    #[prost(bool, tag = "4")]
+    pub ended_well: bool,
+    #[prost(message, repeated, tag = "5")]
+    pub choices: ::prost::alloc::vec::Vec<TurnChoice>,
+    /// Absent when none was reported.
+    #[prost(message, optional, tag = "6")]
+    pub usage: ::core::option::Option<BilledUsage>,
+    #[prost(message, repeated, tag = "7")]
+    pub faults: ::prost::alloc::vec::Vec<Fault>,
+    /// What to do with the turn as a whole.
+    #[prost(enumeration = "TurnAction", tag = "8")]
+    pub action: i32,
+    /// Position of the only choice whose calls may be run.
+    #[prost(uint32, tag = "9")]
+    pub choice: u32,
+    /// Every call of every choice, in order.
+    #[prost(message, repeated, tag = "10")]
+    pub calls: ::prost::alloc::vec::Vec<JudgedCall>,
+    #[prost(message, repeated, tag = "11")]
+    pub audit: ::prost::alloc::vec::Vec<AuditRecord>,
+    /// Messages to send back for the refused calls, as JSON.
+    #[prost(bytes = "vec", repeated, tag = "12")]
+    pub refusals_json: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// Output tokens of what is readable, framing included, and the tokenizer that counted them.
+    #[prost(uint64, optional, tag = "13")]
+    pub counted_output: ::core::option::Option<u64>,
+    #[prost(string, tag = "14")]
+    pub counted_by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FollowStart {
+    #[prost(enumeration = "Format", tag = "1")]
+    pub format: i32,
+    #[prost(message, optional, tag = "2")]
+    pub judging: ::core::option::Option<Judging>,
+    /// Output tokens granted: progress says when nine tenths are used.
+    #[prost(uint64, optional, tag = "3")]
+    pub granted: ::core::option::Option<u64>,
+    /// Give the assembled pieces with the progress.
+    #[prost(bool, tag = "4")]
+    pub deltas: bool,
+}
+/// An event that the host (or an SDK) has parsed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamEvent {
+    /// Empty where the wire names none.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub json: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FollowStreamRequest {
+    #[prost(oneof = "follow_stream_request::Step", tags = "1, 2, 3")]
+    pub step: ::core::option::Option<follow_stream_request::Step>,
+}
+/// Nested message and enum types in `FollowStreamRequest`.
+pub mod follow_stream_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Step {
+        /// First, once.
+        #[prost(message, tag = "1")]
+        Start(super::FollowStart),
+        /// The next bytes from the provider, in any cut: server-sent events or Bedrock's binary frames (told by the first byte).
+        #[prost(bytes, tag = "2")]
+        Data(::prost::alloc::vec::Vec<u8>),
+        /// Or the next event. Not to be mixed with bytes.
+        #[prost(message, tag = "3")]
+        Event(super::StreamEvent),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamDelta {
+    #[prost(uint64, tag = "1")]
+    pub choice: u64,
+    #[prost(enumeration = "DeltaKind", tag = "2")]
+    pub kind: i32,
+    /// Which call of the choice, for arguments.
+    #[prost(uint64, optional, tag = "3")]
+    pub call: ::core::option::Option<u64>,
+    #[prost(string, tag = "4")]
+    pub text: ::prost::alloc::string::String,
+}
+/// How far a stream has come. Several steps may be told of at once when the client reads slower than it sends.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamProgress {
+    #[prost(uint64, tag = "1")]
+    pub bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub events: u64,
+    /// Text, readable reasoning and arguments; hidden reasoning can't be seen.
+    #[prost(uint64, tag = "3")]
+    pub output_tokens: u64,
+    #[prost(uint64, optional, tag = "4")]
+    pub granted: ::core::option::Option<u64>,
+    /// The answer is likely to be cut.
+    #[prost(bool, tag = "5")]
+    pub nearly_used: bool,
+    /// A fatal fault was met: the report follows at once, further input is not read.
+    #[prost(bool, tag = "6")]
+    pub failed: bool,
+    #[prost(message, repeated, tag = "7")]
+    pub deltas: ::prost::alloc::vec::Vec<StreamDelta>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FollowStreamResponse {
+    #[prost(oneof = "follow_stream_response::Answer", tags = "1, 2")]
+    pub answer: ::core::option::Option<follow_stream_response::Answer>,
+}
+/// Nested message and enum types in `FollowStreamResponse`.
+pub mod follow_stream_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        #[prost(message, tag = "1")]
+        Progress(super::StreamProgress),
+        #[prost(message, tag = "2")]
+        Report(super::TurnReport),
+    }
+}
+/// A piece of an outcome.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutcomePiece {
+    #[prost(oneof = "outcome_piece::Piece", tags = "1, 2, 3")]
+    pub piece: ::core::option::Option<outcome_piece::Piece>,
+}
+/// Nested message and enum types in `OutcomePiece`.
+pub mod outcome_piece {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Piece {
+        #[prost(string, tag = "1")]
+        Text(::prost::alloc::string::String),
+        #[prost(bytes, tag = "2")]
+        Json(::prost::alloc::vec::Vec<u8>),
+        #[prost(message, tag = "3")]
+        Image(super::InlineImage),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InlineImage {
+    /// For example `image/png`.
+    #[prost(string, tag = "1")]
+    pub mime: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OutcomePieces {
+    #[prost(message, repeated, tag = "1")]
+    pub pieces: ::prost::alloc::vec::Vec<OutcomePiece>,
+}
+/// What came of one call.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolOutcome {
+    #[prost(string, optional, tag = "1")]
+    pub call_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "CallKind", tag = "3")]
+    pub kind: i32,
+    /// The call failed, or was not run. An MCP result says it itself.
+    #[prost(bool, tag = "7")]
+    pub is_error: bool,
+    #[prost(oneof = "tool_outcome::Result", tags = "4, 5, 6")]
+    pub result: ::core::option::Option<tool_outcome::Result>,
+}
+/// Nested message and enum types in `ToolOutcome`.
+pub mod tool_outcome {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(string, tag = "4")]
+        Text(::prost::alloc::string::String),
+        #[prost(message, tag = "5")]
+        Pieces(super::OutcomePieces),
+        /// A CallToolResult, or the JSON-RPC reply around it (an error reply too).
+        #[prost(bytes, tag = "6")]
+        McpJson(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolResultsRequest {
+    #[prost(enumeration = "Format", tag = "1")]
+    pub format: i32,
+    /// All outcomes of one turn, in the order of its calls.
+    #[prost(message, repeated, tag = "2")]
+    pub outcomes: ::prost::alloc::vec::Vec<ToolOutcome>,
+    /// Replace what looks like a secret.
+    #[prost(bool, tag = "3")]
+    pub mask_secrets: bool,
+    /// Cut each text or data over this many tokens to its head and tail; absent: no limit. The rest is not stored here.
+    #[prost(uint64, optional, tag = "4")]
+    pub max_tokens: ::core::option::Option<u64>,
+    /// Whose tokenizer measures; empty: one of the usual size.
+    #[prost(string, tag = "5")]
+    pub model: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolResultsResponse {
+    /// Messages (Responses: input items) to append, as JSON.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub messages_json: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// Secrets masked, by rule.
+    #[prost(map = "string, uint64", tag = "2")]
+    pub masked: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+    /// What of an MCP result was not passed on, with the position of its outcome.
+    #[prost(message, repeated, tag = "3")]
+    pub left_out: ::prost::alloc::vec::Vec<LeftOut>,
+    /// Positions of outcomes that were cut.
+    #[prost(uint32, repeated, tag = "4")]
+    pub cut: ::prost::alloc::vec::Vec<u32>,
+    /// Positions of outcomes that are errors.
+    #[prost(uint32, repeated, tag = "5")]
+    pub errors: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeftOut {
+    #[prost(uint32, tag = "1")]
+    pub outcome: u32,
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolList {
+    /// As the host calls the server.
+    #[prost(string, tag = "1")]
+    pub server: ::prost::alloc::string::String,
+    /// `tools/list` results as JSON, one a page (or the JSON-RPC replies around them).
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub pages_json: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MapToolsRequest {
+    #[prost(enumeration = "Format", tag = "1")]
+    pub format: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub lists: ::prost::alloc::vec::Vec<ToolList>,
+    /// Whose bill the tools are weighed for; without a name they are not weighed.
+    #[prost(message, optional, tag = "3")]
+    pub model: ::core::option::Option<ModelChoice>,
+    /// Suggest what to leave out so that the rest weighs at most this many tokens.
+    #[prost(uint64, optional, tag = "4")]
+    pub budget: ::core::option::Option<u64>,
+    /// Provider's names of tools called before in the task: left out last.
+    #[prost(string, repeated, tag = "5")]
+    pub used: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MappedTool {
+    /// The provider's name: valid in its format, unique, the same whatever the order of servers.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub server: ::prost::alloc::string::String,
+    /// The server's own name for it.
+    #[prost(string, tag = "3")]
+    pub tool: ::prost::alloc::string::String,
+    /// The definition in the provider's shape (Gemini: one function declaration).
+    #[prost(bytes = "vec", tag = "4")]
+    pub definition_json: ::prost::alloc::vec::Vec<u8>,
+    /// What the provider's schema could not keep.
+    #[prost(message, repeated, tag = "5")]
+    pub dropped: ::prost::alloc::vec::Vec<SchemaLoss>,
+    /// The server says that it changes nothing: a hint, not a promise.
+    #[prost(bool, tag = "6")]
+    pub read_only: bool,
+    /// Absent when not weighed.
+    #[prost(uint64, optional, tag = "7")]
+    pub tokens: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaLoss {
+    /// JSON Pointer into the schema.
+    #[prost(string, tag = "1")]
+    pub place: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServerWeight {
+    #[prost(string, tag = "1")]
+    pub server: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub tools: u64,
+    #[prost(uint64, tag = "3")]
+    pub tokens: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MapToolsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub tools: ::prost::alloc::vec::Vec<MappedTool>,
+    /// The provider's `tools` list (Converse: `toolConfig.tools`), one JSON value each.
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub definitions_json: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// Absent when not weighed.
+    #[prost(message, optional, tag = "3")]
+    pub weights: ::core::option::Option<ToolWeights>,
+    /// Servers whose list names a further page.
+    #[prost(string, repeated, tag = "4")]
+    pub incomplete: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolWeights {
+    #[prost(message, repeated, tag = "1")]
+    pub servers: ::prost::alloc::vec::Vec<ServerWeight>,
+    /// What comes with having tools at all.
+    #[prost(uint64, tag = "2")]
+    pub overhead: u64,
+    /// What a request grows by, in tokens.
+    #[prost(uint64, tag = "3")]
+    pub total: u64,
+    #[prost(enumeration = "Confidence", tag = "4")]
+    pub confidence: i32,
+    /// Present when a budget was given.
+    #[prost(message, optional, tag = "5")]
+    pub leave_out: ::core::option::Option<LeaveOut>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaveOut {
+    /// Provider's names, in the order in which to drop them.
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Tokens that are left.
+    #[prost(uint64, tag = "2")]
+    pub tokens: u64,
+    #[prost(bool, tag = "3")]
+    pub fits: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClassifyErrorRequest {
+    /// The HTTP status; 200 for an error in mid-stream.
+    #[prost(uint32, tag = "1")]
+    pub status: u32,
+    /// JSON or text, as it came.
+    #[prost(bytes = "vec", tag = "2")]
+    pub body: ::prost::alloc::vec::Vec<u8>,
+    /// The model that was asked: tells whether the provider's limit differs from the table's.
+    #[prost(string, tag = "3")]
+    pub model: ::prost::alloc::string::String,
+    /// Whose endpoint said so: a slug, a host name or a URL; empty: not known.
+    #[prost(string, tag = "4")]
+    pub provider: ::prost::alloc::string::String,
+    /// Count and budget this model of this provider by the learned limit from now on, in this process.
+    #[prost(bool, tag = "5")]
+    pub learn: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClassifyErrorResponse {
+    #[prost(enumeration = "ErrorClass", tag = "1")]
+    pub class: i32,
+    #[prost(enumeration = "ErrorRemedy", tag = "2")]
+    pub remedy: i32,
+    /// The provider's code or type; empty when it gave none.
+    #[prost(string, tag = "3")]
+    pub code: ::prost::alloc::string::String,
+    /// The provider's message, as it came: it may quote the request.
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+    /// All figures in tokens, as the provider's text gives them.
+    #[prost(uint64, optional, tag = "5")]
+    pub limit: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub output_cap: ::core::option::Option<u64>,
+    /// Input and output together.
+    #[prost(uint64, optional, tag = "7")]
+    pub requested: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub input: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub output: ::core::option::Option<u64>,
+    /// Output that would have fitted beside this input.
+    #[prost(uint64, optional, tag = "10")]
+    pub fitting_output: ::core::option::Option<u64>,
+    /// How much too large.
+    #[prost(uint64, optional, tag = "11")]
+    pub excess: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "12")]
+    pub wait_seconds: ::core::option::Option<u64>,
+    /// Present where the provider's limit differs from what was counted by.
+    #[prost(message, optional, tag = "13")]
+    pub correction: ::core::option::Option<LimitCorrection>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LimitCorrection {
+    /// Canonical id.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// `window`, `input_cap` or `output_cap`.
+    #[prost(string, tag = "2")]
+    pub field: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "3")]
+    pub was: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "4")]
+    pub now: u64,
+    /// It holds from now on in this process.
+    #[prost(bool, tag = "5")]
+    pub learned: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContinueTextRequest {
+    /// The parts of the text, in order: only text that was cut by length, never calls.
+    #[prost(string, repeated, tag = "1")]
+    pub parts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The first request; without it the parts are only put together.
+    #[prost(message, optional, tag = "2")]
+    pub request: ::core::option::Option<Payload>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContinueTextResponse {
+    /// The parts without what they repeat.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// Bytes dropped from each part but the first.
+    #[prost(uint64, repeated, tag = "2")]
+    pub dropped: ::prost::alloc::vec::Vec<u64>,
+    /// The body of the follow-up request; empty when no request came.
+    #[prost(bytes = "vec", tag = "3")]
+    pub body: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConvertRequest {
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<Payload>,
+    #[prost(enumeration = "Format", tag = "2")]
+    pub to: i32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConvertResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub body: ::prost::alloc::vec::Vec<u8>,
+    /// What could not be carried over as it was.
+    #[prost(message, repeated, tag = "2")]
+    pub lost: ::prost::alloc::vec::Vec<ConversionLoss>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConversionLoss {
+    /// JSON Pointer into the source.
+    #[prost(string, tag = "1")]
+    pub place: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+}
+/// Why the model stopped, in the normal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FinishReason {
+    Unspecified = 0,
+    Stop = 1,
+    ToolCalls = 2,
+    Length = 3,
+    ContentFilter = 4,
+    /// The provider's reason is not in the table.
+    Unknown = 5,
+}
+impl FinishReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FINISH_REASON_UNSPECIFIED",
+            Self::Stop => "FINISH_REASON_STOP",
+            Self::ToolCalls => "FINISH_REASON_TOOL_CALLS",
+            Self::Length => "FINISH_REASON_LENGTH",
+            Self::ContentFilter => "FINISH_REASON_CONTENT_FILTER",
+            Self::Unknown => "FINISH_REASON_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FINISH_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "FINISH_REASON_STOP" => Some(Self::Stop),
+            "FINISH_REASON_TOOL_CALLS" => Some(Self::ToolCalls),
+            "FINISH_REASON_LENGTH" => Some(Self::Length),
+            "FINISH_REASON_CONTENT_FILTER" => Some(Self::ContentFilter),
+            "FINISH_REASON_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+/// What a host should do with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TurnAction {
+    Unspecified = 0,
+    /// Show the text; the turn is done.
+    Show = 1,
+    /// Run what the verdicts allow, send the results.
+    RunTools = 2,
+    /// The text was cut: ask for the rest (ContinueText).
+    ContinueText = 3,
+    /// A call was cut or is malformed: say so to the model, ask again.
+    RefusePartialCall = 4,
+    TellUser = 5,
+    CompactAndRetry = 6,
+    /// The provider paused its own work: send the answer back as it is and go on.
+    Resume = 7,
+    /// Send the same request again.
+    Retry = 8,
+}
+impl TurnAction {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TURN_ACTION_UNSPECIFIED",
+            Self::Show => "TURN_ACTION_SHOW",
+            Self::RunTools => "TURN_ACTION_RUN_TOOLS",
+            Self::ContinueText => "TURN_ACTION_CONTINUE_TEXT",
+            Self::RefusePartialCall => "TURN_ACTION_REFUSE_PARTIAL_CALL",
+            Self::TellUser => "TURN_ACTION_TELL_USER",
+            Self::CompactAndRetry => "TURN_ACTION_COMPACT_AND_RETRY",
+            Self::Resume => "TURN_ACTION_RESUME",
+            Self::Retry => "TURN_ACTION_RETRY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TURN_ACTION_UNSPECIFIED" => Some(Self::Unspecified),
+            "TURN_ACTION_SHOW" => Some(Self::Show),
+            "TURN_ACTION_RUN_TOOLS" => Some(Self::RunTools),
+            "TURN_ACTION_CONTINUE_TEXT" => Some(Self::ContinueText),
+            "TURN_ACTION_REFUSE_PARTIAL_CALL" => Some(Self::RefusePartialCall),
+            "TURN_ACTION_TELL_USER" => Some(Self::TellUser),
+            "TURN_ACTION_COMPACT_AND_RETRY" => Some(Self::CompactAndRetry),
+            "TURN_ACTION_RESUME" => Some(Self::Resume),
+            "TURN_ACTION_RETRY" => Some(Self::Retry),
+            _ => None,
+        }
+    }
+}
+/// What may be done with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Verdict {
+    Unspecified = 0,
+    Run = 1,
+    Ask = 2,
+    Refuse = 3,
+}
+impl Verdict {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "VERDICT_UNSPECIFIED",
+            Self::Run => "VERDICT_RUN",
+            Self::Ask => "VERDICT_ASK",
+            Self::Refuse => "VERDICT_REFUSE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "VERDICT_UNSPECIFIED" => Some(Self::Unspecified),
+            "VERDICT_RUN" => Some(Self::Run),
+            "VERDICT_ASK" => Some(Self::Ask),
+            "VERDICT_REFUSE" => Some(Self::Refuse),
+            _ => None,
+        }
+    }
+}
+/// Why a verdict is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum VerdictReason {
+    Unspecified = 0,
+    Allowed = 1,
+    Policy = 2,
+    /// No request came with the call, so that names and arguments can't be checked.
+    ToolsUnknown = 3,
+    UnknownTool = 4,
+    TurnIncomplete = 5,
+    CutByLength = 6,
+    Filtered = 7,
+    FinishUnknown = 8,
+    Malformed = 9,
+    OtherChoice = 10,
+    BadJson = 11,
+    DuplicateKey = 12,
+    Schema = 13,
+    SchemaUnusable = 14,
+    IdMissing = 15,
+    IdRepeated = 16,
+    Duplicate = 17,
+    Loop = 18,
+    TooLarge = 19,
+    TooManyCalls = 20,
+    TooManyTurns = 21,
+}
+impl VerdictReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "VERDICT_REASON_UNSPECIFIED",
+            Self::Allowed => "VERDICT_REASON_ALLOWED",
+            Self::Policy => "VERDICT_REASON_POLICY",
+            Self::ToolsUnknown => "VERDICT_REASON_TOOLS_UNKNOWN",
+            Self::UnknownTool => "VERDICT_REASON_UNKNOWN_TOOL",
+            Self::TurnIncomplete => "VERDICT_REASON_TURN_INCOMPLETE",
+            Self::CutByLength => "VERDICT_REASON_CUT_BY_LENGTH",
+            Self::Filtered => "VERDICT_REASON_FILTERED",
+            Self::FinishUnknown => "VERDICT_REASON_FINISH_UNKNOWN",
+            Self::Malformed => "VERDICT_REASON_MALFORMED",
+            Self::OtherChoice => "VERDICT_REASON_OTHER_CHOICE",
+            Self::BadJson => "VERDICT_REASON_BAD_JSON",
+            Self::DuplicateKey => "VERDICT_REASON_DUPLICATE_KEY",
+            Self::Schema => "VERDICT_REASON_SCHEMA",
+            Self::SchemaUnusable => "VERDICT_REASON_SCHEMA_UNUSABLE",
+            Self::IdMissing => "VERDICT_REASON_ID_MISSING",
+            Self::IdRepeated => "VERDICT_REASON_ID_REPEATED",
+            Self::Duplicate => "VERDICT_REASON_DUPLICATE",
+            Self::Loop => "VERDICT_REASON_LOOP",
+            Self::TooLarge => "VERDICT_REASON_TOO_LARGE",
+            Self::TooManyCalls => "VERDICT_REASON_TOO_MANY_CALLS",
+            Self::TooManyTurns => "VERDICT_REASON_TOO_MANY_TURNS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "VERDICT_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "VERDICT_REASON_ALLOWED" => Some(Self::Allowed),
+            "VERDICT_REASON_POLICY" => Some(Self::Policy),
+            "VERDICT_REASON_TOOLS_UNKNOWN" => Some(Self::ToolsUnknown),
+            "VERDICT_REASON_UNKNOWN_TOOL" => Some(Self::UnknownTool),
+            "VERDICT_REASON_TURN_INCOMPLETE" => Some(Self::TurnIncomplete),
+            "VERDICT_REASON_CUT_BY_LENGTH" => Some(Self::CutByLength),
+            "VERDICT_REASON_FILTERED" => Some(Self::Filtered),
+            "VERDICT_REASON_FINISH_UNKNOWN" => Some(Self::FinishUnknown),
+            "VERDICT_REASON_MALFORMED" => Some(Self::Malformed),
+            "VERDICT_REASON_OTHER_CHOICE" => Some(Self::OtherChoice),
+            "VERDICT_REASON_BAD_JSON" => Some(Self::BadJson),
+            "VERDICT_REASON_DUPLICATE_KEY" => Some(Self::DuplicateKey),
+            "VERDICT_REASON_SCHEMA" => Some(Self::Schema),
+            "VERDICT_REASON_SCHEMA_UNUSABLE" => Some(Self::SchemaUnusable),
+            "VERDICT_REASON_ID_MISSING" => Some(Self::IdMissing),
+            "VERDICT_REASON_ID_REPEATED" => Some(Self::IdRepeated),
+            "VERDICT_REASON_DUPLICATE" => Some(Self::Duplicate),
+            "VERDICT_REASON_LOOP" => Some(Self::Loop),
+            "VERDICT_REASON_TOO_LARGE" => Some(Self::TooLarge),
+            "VERDICT_REASON_TOO_MANY_CALLS" => Some(Self::TooManyCalls),
+            "VERDICT_REASON_TOO_MANY_TURNS" => Some(Self::TooManyTurns),
+            _ => None,
+        }
+    }
+}
+/// How much harm a call can do, in the host's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Risk {
+    Unspecified = 0,
+    ReadOnly = 1,
+    Write = 2,
+    High = 3,
+}
+impl Risk {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RISK_UNSPECIFIED",
+            Self::ReadOnly => "RISK_READ_ONLY",
+            Self::Write => "RISK_WRITE",
+            Self::High => "RISK_HIGH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RISK_UNSPECIFIED" => Some(Self::Unspecified),
+            "RISK_READ_ONLY" => Some(Self::ReadOnly),
+            "RISK_WRITE" => Some(Self::Write),
+            "RISK_HIGH" => Some(Self::High),
+            _ => None,
+        }
+    }
+}
+/// What was wrong with an answer on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FaultKind {
+    Unspecified = 0,
+    Truncated = 1,
+    Provider = 2,
+    Malformed = 3,
+    Encoding = 4,
+    TooLarge = 5,
+    DuplicateIndex = 6,
+    OutOfOrder = 7,
+    AfterEnd = 8,
+    UsageMissing = 9,
+    FinishMissing = 10,
+    UnknownEvent = 11,
+}
+impl FaultKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FAULT_KIND_UNSPECIFIED",
+            Self::Truncated => "FAULT_KIND_TRUNCATED",
+            Self::Provider => "FAULT_KIND_PROVIDER",
+            Self::Malformed => "FAULT_KIND_MALFORMED",
+            Self::Encoding => "FAULT_KIND_ENCODING",
+            Self::TooLarge => "FAULT_KIND_TOO_LARGE",
+            Self::DuplicateIndex => "FAULT_KIND_DUPLICATE_INDEX",
+            Self::OutOfOrder => "FAULT_KIND_OUT_OF_ORDER",
+            Self::AfterEnd => "FAULT_KIND_AFTER_END",
+            Self::UsageMissing => "FAULT_KIND_USAGE_MISSING",
+            Self::FinishMissing => "FAULT_KIND_FINISH_MISSING",
+            Self::UnknownEvent => "FAULT_KIND_UNKNOWN_EVENT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FAULT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "FAULT_KIND_TRUNCATED" => Some(Self::Truncated),
+            "FAULT_KIND_PROVIDER" => Some(Self::Provider),
+            "FAULT_KIND_MALFORMED" => Some(Self::Malformed),
+            "FAULT_KIND_ENCODING" => Some(Self::Encoding),
+            "FAULT_KIND_TOO_LARGE" => Some(Self::TooLarge),
+            "FAULT_KIND_DUPLICATE_INDEX" => Some(Self::DuplicateIndex),
+            "FAULT_KIND_OUT_OF_ORDER" => Some(Self::OutOfOrder),
+            "FAULT_KIND_AFTER_END" => Some(Self::AfterEnd),
+            "FAULT_KIND_USAGE_MISSING" => Some(Self::UsageMissing),
+            "FAULT_KIND_FINISH_MISSING" => Some(Self::FinishMissing),
+            "FAULT_KIND_UNKNOWN_EVENT" => Some(Self::UnknownEvent),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CallKind {
+    /// A function with JSON arguments.
+    Function = 0,
+    /// Chat's `function_call`: no id.
+    Legacy = 1,
+    /// A custom tool with free text.
+    Custom = 2,
+}
+impl CallKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Function => "CALL_KIND_FUNCTION",
+            Self::Legacy => "CALL_KIND_LEGACY",
+            Self::Custom => "CALL_KIND_CUSTOM",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CALL_KIND_FUNCTION" => Some(Self::Function),
+            "CALL_KIND_LEGACY" => Some(Self::Legacy),
+            "CALL_KIND_CUSTOM" => Some(Self::Custom),
+            _ => None,
+        }
+    }
+}
+/// What a piece of an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DeltaKind {
+    Unspecified = 0,
+    Text = 1,
+    Reasoning = 2,
+    /// Arguments of a call: not to be acted upon before the report.
+    Arguments = 3,
+}
+impl DeltaKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DELTA_KIND_UNSPECIFIED",
+            Self::Text => "DELTA_KIND_TEXT",
+            Self::Reasoning => "DELTA_KIND_REASONING",
+            Self::Arguments => "DELTA_KIND_ARGUMENTS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DELTA_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "DELTA_KIND_TEXT" => Some(Self::Text),
+            "DELTA_KIND_REASONING" => Some(Self::Reasoning),
+            "DELTA_KIND_ARGUMENTS" => Some(Self::Arguments),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ErrorClass {
+    Unspecified = 0,
+    /// Larger than the window or the input cap.
+    Overflow = 1,
+    /// More output asked for than the model can give.
+    OutputCap = 2,
+    RateLimit = 3,
+    /// Larger than the rate limit of a whole period: waiting does not help.
+    RateTooSmall = 4,
+    Quota = 5,
+    PayloadTooLarge = 6,
+    Overloaded = 7,
+    ContentFilter = 8,
+    Auth = 9,
+    NotFound = 10,
+    Server = 11,
+    BadRequest = 12,
+    Unknown = 13,
+}
+impl ErrorClass {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ERROR_CLASS_UNSPECIFIED",
+            Self::Overflow => "ERROR_CLASS_OVERFLOW",
+            Self::OutputCap => "ERROR_CLASS_OUTPUT_CAP",
+            Self::RateLimit => "ERROR_CLASS_RATE_LIMIT",
+            Self::RateTooSmall => "ERROR_CLASS_RATE_TOO_SMALL",
+            Self::Quota => "ERROR_CLASS_QUOTA",
+            Self::PayloadTooLarge => "ERROR_CLASS_PAYLOAD_TOO_LARGE",
+            Self::Overloaded => "ERROR_CLASS_OVERLOADED",
+            Self::ContentFilter => "ERROR_CLASS_CONTENT_FILTER",
+            Self::Auth => "ERROR_CLASS_AUTH",
+            Self::NotFound => "ERROR_CLASS_NOT_FOUND",
+            Self::Server => "ERROR_CLASS_SERVER",
+            Self::BadRequest => "ERROR_CLASS_BAD_REQUEST",
+            Self::Unknown => "ERROR_CLASS_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ERROR_CLASS_UNSPECIFIED" => Some(Self::Unspecified),
+            "ERROR_CLASS_OVERFLOW" => Some(Self::Overflow),
+            "ERROR_CLASS_OUTPUT_CAP" => Some(Self::OutputCap),
+            "ERROR_CLASS_RATE_LIMIT" => Some(Self::RateLimit),
+            "ERROR_CLASS_RATE_TOO_SMALL" => Some(Self::RateTooSmall),
+            "ERROR_CLASS_QUOTA" => Some(Self::Quota),
+            "ERROR_CLASS_PAYLOAD_TOO_LARGE" => Some(Self::PayloadTooLarge),
+            "ERROR_CLASS_OVERLOADED" => Some(Self::Overloaded),
+            "ERROR_CLASS_CONTENT_FILTER" => Some(Self::ContentFilter),
+            "ERROR_CLASS_AUTH" => Some(Self::Auth),
+            "ERROR_CLASS_NOT_FOUND" => Some(Self::NotFound),
+            "ERROR_CLASS_SERVER" => Some(Self::Server),
+            "ERROR_CLASS_BAD_REQUEST" => Some(Self::BadRequest),
+            "ERROR_CLASS_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ErrorRemedy {
+    Unspecified = 0,
+    Compact = 1,
+    LowerOutput = 2,
+    Wait = 3,
+    Retry = 4,
+    ShrinkMedia = 5,
+    Fix = 6,
+    TellUser = 7,
+}
+impl ErrorRemedy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ERROR_REMEDY_UNSPECIFIED",
+            Self::Compact => "ERROR_REMEDY_COMPACT",
+            Self::LowerOutput => "ERROR_REMEDY_LOWER_OUTPUT",
+            Self::Wait => "ERROR_REMEDY_WAIT",
+            Self::Retry => "ERROR_REMEDY_RETRY",
+            Self::ShrinkMedia => "ERROR_REMEDY_SHRINK_MEDIA",
+            Self::Fix => "ERROR_REMEDY_FIX",
+            Self::TellUser => "ERROR_REMEDY_TELL_USER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ERROR_REMEDY_UNSPECIFIED" => Some(Self::Unspecified),
+            "ERROR_REMEDY_COMPACT" => Some(Self::Compact),
+            "ERROR_REMEDY_LOWER_OUTPUT" => Some(Self::LowerOutput),
+            "ERROR_REMEDY_WAIT" => Some(Self::Wait),
+            "ERROR_REMEDY_RETRY" => Some(Self::Retry),
+            "ERROR_REMEDY_SHRINK_MEDIA" => Some(Self::ShrinkMedia),
+            "ERROR_REMEDY_FIX" => Some(Self::Fix),
+            "ERROR_REMEDY_TELL_USER" => Some(Self::TellUser),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod turn_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// The model's answer. Never runs a tool and keeps nothing of an answer; what a task has seen comes with the call (`earlier`).
+    #[derive(Debug, Clone)]
+    pub struct TurnServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl TurnServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> TurnServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TurnServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            TurnServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Judges a whole answer: a JSON response, raw server-sent events, recorded events, or Bedrock's binary frames.
+        pub async fn inspect_turn(
+            &mut self,
+            request: impl tonic::IntoRequest<super::InspectTurnRequest>,
+        ) -> std::result::Result<tonic::Response<super::TurnReport>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/InspectTurn",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "InspectTurn"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Follows an answer while it streams. The client sends `start`, then what the provider sends, as it comes; closing its side
+        /// says that the provider's stream ended. The last answer is always a report. One whose end was not announced is truncated, and none of
+        /// its calls gets VERDICT_RUN. Without `deltas` a client may send everything before it reads; with them it has to read meanwhile.
+        pub async fn follow_stream(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::FollowStreamRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FollowStreamResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/FollowStream",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "FollowStream"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Tool outcomes and MCP results to the messages that answer the calls.
+        pub async fn tool_results(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ToolResultsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ToolResultsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/ToolResults",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "ToolResults"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Tools of several MCP servers to one provider's tools, with the way back and what each weighs.
+        pub async fn map_tools(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MapToolsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MapToolsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/MapTools",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "MapTools"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A provider's error, understood.
+        pub async fn classify_error(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ClassifyErrorRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ClassifyErrorResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/ClassifyError",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "ClassifyError"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Text cut by the output limit: its parts put together, and the request for the rest.
+        pub async fn continue_text(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ContinueTextRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContinueTextResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/ContinueText",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "ContinueText"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A request with its history in another format.
+        pub async fn convert(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ConvertRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConvertResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.TurnService/Convert",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.TurnService", "Convert"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod turn_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with TurnServiceServer.
+    #[async_trait]
+    pub trait TurnService: std::marker::Send + std::marker::Sync + 'static {
+        /// Judges a whole answer: a JSON response, raw server-sent events, recorded events, or Bedrock's binary frames.
+        async fn inspect_turn(
+            &self,
+            request: tonic::Request<super::InspectTurnRequest>,
+        ) -> std::result::Result<tonic::Response<super::TurnReport>, tonic::Status>;
+        /// Server streaming response type for the FollowStream method.
+        type FollowStreamStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FollowStreamResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Follows an answer while it streams. The client sends `start`, then what the provider sends, as it comes; closing its side
+        /// says that the provider's stream ended. The last answer is always a report. One whose end was not announced is truncated, and none of
+        /// its calls gets VERDICT_RUN. Without `deltas` a client may send everything before it reads; with them it has to read meanwhile.
+        async fn follow_stream(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::FollowStreamRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<Self::FollowStreamStream>,
+            tonic::Status,
+        >;
+        /// Tool outcomes and MCP results to the messages that answer the calls.
+        async fn tool_results(
+            &self,
+            request: tonic::Request<super::ToolResultsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ToolResultsResponse>,
+            tonic::Status,
+        >;
+        /// Tools of several MCP servers to one provider's tools, with the way back and what each weighs.
+        async fn map_tools(
+            &self,
+            request: tonic::Request<super::MapToolsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MapToolsResponse>,
+            tonic::Status,
+        >;
+        /// A provider's error, understood.
+        async fn classify_error(
+            &self,
+            request: tonic::Request<super::ClassifyErrorRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ClassifyErrorResponse>,
+            tonic::Status,
+        >;
+        /// Text cut by the output limit: its parts put together, and the request for the rest.
+        async fn continue_text(
+            &self,
+            request: tonic::Request<super::ContinueTextRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContinueTextResponse>,
+            tonic::Status,
+        >;
+        /// A request with its history in another format.
+        async fn convert(
+            &self,
+            request: tonic::Request<super::ConvertRequest>,
+        ) -> std::result::Result<tonic::Response<super::ConvertResponse>, tonic::Status>;
+    }
+    /// The model's answer. Never runs a tool and keeps nothing of an answer; what a task has seen comes with the call (`earlier`).
+    #[derive(Debug)]
+    pub struct TurnServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> TurnServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for TurnServiceServer<T>
+    where
+        T: TurnService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/plimsoll.v1.TurnService/InspectTurn" => {
+                    #[allow(non_camel_case_types)]
+                    struct InspectTurnSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::InspectTurnRequest>
+                    for InspectTurnSvc<T> {
+                        type Response = super::TurnReport;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::InspectTurnRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::inspect_turn(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = InspectTurnSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/FollowStream" => {
+                    #[allow(non_camel_case_types)]
+                    struct FollowStreamSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::StreamingService<super::FollowStreamRequest>
+                    for FollowStreamSvc<T> {
+                        type Response = super::FollowStreamResponse;
+                        type ResponseStream = T::FollowStreamStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FollowStreamRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::follow_stream(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FollowStreamSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/ToolResults" => {
+                    #[allow(non_camel_case_types)]
+                    struct ToolResultsSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::ToolResultsRequest>
+                    for ToolResultsSvc<T> {
+                        type Response = super::ToolResultsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ToolResultsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::tool_results(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ToolResultsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/MapTools" => {
+                    #[allow(non_camel_case_types)]
+                    struct MapToolsSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::MapToolsRequest>
+                    for MapToolsSvc<T> {
+                        type Response = super::MapToolsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MapToolsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::map_tools(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MapToolsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/ClassifyError" => {
+                    #[allow(non_camel_case_types)]
+                    struct ClassifyErrorSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::ClassifyErrorRequest>
+                    for ClassifyErrorSvc<T> {
+                        type Response = super::ClassifyErrorResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ClassifyErrorRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::classify_error(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ClassifyErrorSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/ContinueText" => {
+                    #[allow(non_camel_case_types)]
+                    struct ContinueTextSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::ContinueTextRequest>
+                    for ContinueTextSvc<T> {
+                        type Response = super::ContinueTextResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ContinueTextRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::continue_text(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ContinueTextSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.TurnService/Convert" => {
+                    #[allow(non_camel_case_types)]
+                    struct ConvertSvc<T: TurnService>(pub Arc<T>);
+                    impl<
+                        T: TurnService,
+                    > tonic::server::UnaryService<super::ConvertRequest>
+                    for ConvertSvc<T> {
+                        type Response = super::ConvertResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ConvertRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TurnService>::convert(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ConvertSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for TurnServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "plimsoll.v1.TurnService";
+    impl<T> tonic::server::NamedService for TurnServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

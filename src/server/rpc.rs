@@ -25,7 +25,7 @@ pub(super) struct Rpc {
 
 impl Rpc {
     /// Runs one call's work on the pool and notes how it ended.
-    async fn call<M, T>(
+    pub(super) async fn call<M, T>(
         &self,
         method: &'static str,
         request: Request<M>,

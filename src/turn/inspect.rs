@@ -5,7 +5,7 @@
 
 use super::answer::Turn;
 use super::fault::{Fault, FaultKind};
-use super::gate::{Gate, Judgement, Policy};
+use super::gate::{AuditRecord, Gate, Judgement, Policy};
 use super::stream::Stream;
 use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request};
@@ -27,6 +27,10 @@ pub struct InspectOptions {
     pub now_ms: u64,
     /// The model, for the tokenizer; without it the one that the answer or the request names.
     pub model: Option<String>,
+    /// The records of the task's earlier turns: repeats and used ids are known by them.
+    pub earlier: Vec<AuditRecord>,
+    /// Turns that the task has had, where the records don't tell.
+    pub earlier_turns: u32,
 }
 
 /// An answer, judged.
@@ -135,6 +139,8 @@ pub fn inspect(bytes: &[u8], format: Format, models: &Models, options: &InspectO
 /// As [`Request::conversation`] for the request.
 pub fn inspect_turn(turn: Turn, models: &Models, options: &InspectOptions) -> Result<Inspection> {
     let mut gate = Gate::new(options.policy.clone());
+    options.earlier.iter().for_each(|record| gate.remember(record));
+    gate.had_turns(options.earlier_turns);
     let (mut tools, mut asked) = (false, None);
     if let Some(request) = &options.request {
         gate.add_request(request).map_err(|e| e.context("reading the request"))?;

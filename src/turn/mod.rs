@@ -31,5 +31,6 @@ pub use reply::{Content, Outcome};
 pub use secrets::{Masked, mask_secrets};
 pub use sse::{SseEvent, SseReader};
 pub use stream::{Progress, Stream};
+pub use tally::{Delta, Lane};
 
 pub(crate) use peek::as_text as text_of;

@@ -31,7 +31,7 @@ pub struct SseEvent<'a> {
 /// reader.finish().unwrap();
 /// assert_eq!(seen, ["{\"a\":1}"]);
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SseReader {
     /// The beginning of a line whose end hasn't come yet.
     partial: Vec<u8>,
@@ -57,6 +57,11 @@ impl SseReader {
     /// Bytes taken in so far.
     pub fn bytes(&self) -> u64 {
         self.taken
+    }
+
+    /// Bytes held: the line and the event that aren't complete yet.
+    pub(crate) fn held(&self) -> usize {
+        self.partial.capacity().saturating_add(self.data.capacity())
     }
 
     /// Takes the next piece and hands each complete event to `sink`. Cost: one pass, one copy of the data.

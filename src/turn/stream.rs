@@ -8,7 +8,7 @@ use super::answer::Turn;
 use super::assemble::{Assembler, Intake};
 use super::fault::{Fault, FaultKind};
 use super::sse::SseReader;
-use super::tally::Tally;
+use super::tally::{Delta, Tally};
 use crate::error::Result;
 use crate::format::Format;
 use crate::tokenizer::Tokenizer;
@@ -28,7 +28,7 @@ use serde_json::Value;
 /// assert_eq!((turn.choices[0].text.as_str(), turn.choices[0].finish.reason), ("Hello", Reason::Stop));
 /// # Ok::<(), plimsoll::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     format: Format,
     reader: SseReader,
@@ -91,6 +91,23 @@ impl Stream {
         self
     }
 
+    /// Keeps the assembled pieces for [`Stream::take_deltas`].
+    #[must_use]
+    pub fn with_deltas(mut self) -> Self {
+        self.tally.keep_deltas();
+        self
+    }
+
+    /// The pieces assembled since the last call; none unless [`Stream::with_deltas`] asked for them.
+    pub fn take_deltas(&mut self) -> Vec<Delta> {
+        self.tally.take_deltas()
+    }
+
+    /// About how many bytes it holds: what was assembled, and what isn't complete yet.
+    pub fn held_bytes(&self) -> usize {
+        self.tally.kept().saturating_add(self.reader.held())
+    }
+
     /// Takes the next bytes of a server-sent event stream, in any cut. False once the stream has failed.
     /// Cost: one pass; commonest events are read without building JSON values.
     pub fn feed(&mut self, bytes: &[u8]) -> bool {
@@ -120,6 +137,19 @@ impl Stream {
         self.events = self.events.saturating_add(1);
         let Self { assembler, tally, faults, .. } = self;
         let taken = assembler.event(name, event, &mut Intake { tally, faults, offset: None });
+        self.settle(taken)
+    }
+
+    /// As [`Stream::named_event`], for an event that is still text. One that isn't UTF-8 or JSON is a fatal fault.
+    pub fn event_text(&mut self, name: &str, json: &[u8]) -> bool {
+        if self.stuck {
+            return false;
+        }
+        self.events = self.events.saturating_add(1);
+        let Self { assembler, tally, faults, .. } = self;
+        let data = std::str::from_utf8(json)
+            .map_err(|e| Fault::new(FaultKind::Encoding, format!("the event isn't UTF-8, {} bytes into it", e.valid_up_to())));
+        let taken = data.and_then(|data| take(assembler, name, data, &mut Intake { tally, faults, offset: None }));
         self.settle(taken)
     }
 

@@ -11,10 +11,24 @@ use rustc_hash::FxHashMap;
 
 /// Which of a choice's texts a piece belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
+pub enum Lane {
+    /// Visible text.
     Text,
+    /// Readable reasoning.
     Reasoning,
+    /// The arguments of a call, by the number that the stream gives it.
     Call(u64),
+}
+
+/// A piece of an answer, as it was assembled. Never to be acted upon: only a finished turn says what is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// The index of the choice, as the provider numbers it.
+    pub choice: u64,
+    /// What it belongs to.
+    pub lane: Lane,
+    /// The piece.
+    pub text: String,
 }
 
 /// From this many bytes on the counted part of a tail is let go.
@@ -23,7 +37,7 @@ const SETTLE_BYTES: usize = 4 << 10;
 /// From this many bytes on a tail is cut at a plain border even if that may cost a token.
 const FORCE_BYTES: usize = 64 << 10;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Segment {
     tail: String,
     settled: u64,
@@ -34,16 +48,33 @@ struct Segment {
 }
 
 /// Counts output as it comes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     tokenizer: Option<Tokenizer>,
     segments: FxHashMap<(u64, Lane), Segment>,
     kept: usize,
+    /// Pieces since they were last taken, for hosts that ask for them.
+    deltas: Option<Vec<Delta>>,
 }
 
 impl Tally {
     pub(crate) fn set_tokenizer(&mut self, tokenizer: Tokenizer) {
         self.tokenizer = Some(tokenizer);
+    }
+
+    /// Keeps the pieces for [`Tally::take_deltas`] from now on.
+    pub(crate) fn keep_deltas(&mut self) {
+        self.deltas.get_or_insert_default();
+    }
+
+    /// The pieces since the last call, neighbours of one lane joined.
+    pub(crate) fn take_deltas(&mut self) -> Vec<Delta> {
+        self.deltas.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Bytes kept so far.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
     }
 
     /// Notes bytes that are kept without being counted.
@@ -58,6 +89,12 @@ impl Tally {
     /// Notes a piece of text.
     pub(crate) fn push(&mut self, choice: u64, lane: Lane, piece: &str) -> Result<(), Fault> {
         self.keep(piece.len())?;
+        if let Some(deltas) = self.deltas.as_mut().filter(|_| !piece.is_empty()) {
+            match deltas.last_mut().filter(|last| last.choice == choice && last.lane == lane) {
+                Some(last) => last.text.push_str(piece),
+                None => deltas.push(Delta { choice, lane, text: piece.to_owned() }),
+            }
+        }
         let segment = self.segments.entry((choice, lane)).or_default();
         segment.tail.push_str(piece);
         segment.fresh = None;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 /// A message so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Anthropic {
     head: Map<String, Value>,
     usage: Map<String, Value>,
@@ -20,7 +20,7 @@ pub(crate) struct Anthropic {
     stopped: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Block {
     json: Value,
     input: String,

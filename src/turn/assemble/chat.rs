@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 /// A chat stream so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Chat {
     head: Map<String, Value>,
     choices: Vec<Choice>,
@@ -21,7 +21,7 @@ pub(crate) struct Chat {
     pub(super) done: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Choice {
     seen: bool,
     message: Map<String, Value>,
@@ -32,7 +32,7 @@ struct Choice {
     finish: Option<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Call {
     index: Option<u64>,
     id: String,

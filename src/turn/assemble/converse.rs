@@ -10,7 +10,7 @@ use super::{Intake, arguments, slot};
 use serde_json::{Map, Value, json};
 
 /// A response so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Converse {
     role: Option<String>,
     blocks: Vec<Block>,
@@ -18,7 +18,7 @@ pub(crate) struct Converse {
     metadata: Option<Map<String, Value>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Block {
     json: Map<String, Value>,
     input: String,

@@ -10,14 +10,14 @@ use super::{Intake, slot};
 use serde_json::{Map, Value, json};
 
 /// A response so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gemini {
     head: Map<String, Value>,
     candidates: Vec<Candidate>,
     calls: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Candidate {
     seen: bool,
     fields: Map<String, Value>,

@@ -46,7 +46,7 @@ impl Intake<'_> {
 }
 
 /// Puts the events of one format together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Assembler {
     Chat(chat::Chat),
     Responses(responses::Responses),

@@ -85,6 +85,27 @@ impl Gate {
         Ok(())
     }
 
+    /// Takes a record of an earlier turn of the task, for a gate that doesn't live as long as the task: it counts repeats and
+    /// knows used ids as the gate that made the record did. A record that doesn't read (a hash that is no hash) is left out.
+    pub fn remember(&mut self, record: &AuditRecord) {
+        self.turns = self.turns.max(record.turn);
+        if record.why == Why::OtherChoice {
+            return;
+        }
+        if let Some(id) = &record.call_id {
+            self.ids.insert(id.clone());
+        }
+        if let (Ok(hash), true) = (u64::from_str_radix(&record.hash, 16), record.verdict != Verdict::Refuse) {
+            let seen = self.seen.entry(hash).or_default();
+            *seen = seen.saturating_add(1);
+        }
+    }
+
+    /// Says how many turns the task has had, where [`Gate::remember`] can't tell: turns without calls leave no record.
+    pub fn had_turns(&mut self, turns: u32) {
+        self.turns = self.turns.max(turns);
+    }
+
     /// The policy.
     pub fn policy(&self) -> &Policy {
         &self.policy

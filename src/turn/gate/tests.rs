@@ -173,3 +173,28 @@ fn a_snapshot_never_runs() {
     assert_eq!(verdict(&mut gate(Policy::default()), &stream.snapshot()), (Verdict::Refuse, Why::TurnIncomplete));
     assert_eq!(verdict(&mut gate(Policy::default()), &stream.finish()), (Verdict::Refuse, Why::TurnIncomplete), "no [DONE] came");
 }
+
+#[test]
+fn a_gate_made_from_records_judges_as_the_one_that_made_them() {
+    let turn = |ids: [&str; 2]| {
+        let call = |id: &str, path: &str| {
+            json!({"id": id, "type": "function", "function": {"name": "read", "arguments": json!({"path": path}).to_string()}})
+        };
+        let message = json!({"role": "assistant", "tool_calls": [call(ids[0], "a"), call(ids[1], ids[1])]});
+        Turn::read(&json!({"choices": [{"finish_reason": "tool_calls", "message": message}], "usage": {}}), Format::Chat).unwrap()
+    };
+    let fresh = || {
+        let mut gate = Gate::new(Policy::default());
+        gate.add_tool("read", None);
+        gate
+    };
+    let (mut lasting, mut records) = (fresh(), Vec::new());
+    for (nth, ids) in [["1", "2"], ["3", "2"], ["5", "6"], ["7", "8"], ["9", "10"]].into_iter().enumerate() {
+        let mut made = fresh();
+        records.iter().for_each(|record| made.remember(record));
+        let (one, other) = (lasting.judge(&turn(ids), 0, nth as u64), made.judge(&turn(ids), 0, nth as u64));
+        assert_eq!(one, other, "turn {nth}");
+        records.extend(one.audit);
+    }
+    assert!(records.iter().any(|record| record.why == Why::Loop) && records.iter().any(|record| record.why == Why::IdRepeated));
+}
