@@ -7,6 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::limits;
 use crate::proto::v1::count_service_client::CountServiceClient;
 use crate::proto::v1::model_service_client::ModelServiceClient;
+use crate::proto::v1::turn_service_client::TurnServiceClient;
 use crate::proto::{error_from_detail, error_from_status, v1};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -28,6 +29,7 @@ use tonic::{IntoStreamingRequest, Request, Streaming};
 pub struct Client {
     counts: CountServiceClient<Channel>,
     models: ModelServiceClient<Channel>,
+    turns: TurnServiceClient<Channel>,
     timeout: Option<Duration>,
 }
 
@@ -49,6 +51,7 @@ impl Client {
         let size = limits::DEFAULT_MESSAGE_BYTES;
         Self {
             counts: CountServiceClient::new(channel.clone()).max_decoding_message_size(size),
+            turns: TurnServiceClient::new(channel.clone()).max_decoding_message_size(size),
             models: ModelServiceClient::new(channel).max_decoding_message_size(size),
             timeout: None,
         }
@@ -126,6 +129,80 @@ impl Client {
         let answer = self.models.get_model(request).await.map_err(error_from_status)?;
         answer.into_inner().model.ok_or_else(|| Error::new(Kind::Internal, "the server answered without a model"))
     }
+
+    /// Judges a whole answer.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] for a request that does not read; an answer that is cut or broken is a report with a fault.
+    pub async fn inspect_turn(&mut self, request: v1::InspectTurnRequest) -> Result<v1::TurnReport> {
+        let request = self.call(request);
+        self.turns.inspect_turn(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Follows an answer while it streams: `start` first, then what the provider sends, as it comes. The last message is the report.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when the server can't be reached; what ends the stream later is a status that [`status_error`] reads.
+    pub async fn follow_stream(
+        &mut self,
+        steps: impl IntoStreamingRequest<Message = v1::FollowStreamRequest>,
+    ) -> Result<Streaming<v1::FollowStreamResponse>> {
+        let mut steps = steps.into_streaming_request();
+        if let Some(timeout) = self.timeout {
+            steps.set_timeout(timeout);
+        }
+        self.turns.follow_stream(steps).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Tool outcomes and MCP results to the messages that answer the calls.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidInput`] for an outcome that does not read.
+    pub async fn tool_results(&mut self, request: v1::ToolResultsRequest) -> Result<v1::ToolResultsResponse> {
+        let request = self.call(request);
+        self.turns.tool_results(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Tools of MCP servers to one provider's tools.
+    ///
+    /// # Errors
+    /// As [`crate::mcp::Mapping::new`] and [`crate::mcp::Mapping::costs`].
+    pub async fn map_tools(&mut self, request: v1::MapToolsRequest) -> Result<v1::MapToolsResponse> {
+        let request = self.call(request);
+        self.turns.map_tools(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// A provider's error, understood; with `learn` the server counts by the limit that it names from then on.
+    ///
+    /// # Errors
+    /// [`Kind::UnknownModel`] with near names when a model is named that isn't in the table.
+    pub async fn classify_error(&mut self, request: v1::ClassifyErrorRequest) -> Result<v1::ClassifyErrorResponse> {
+        let request = self.call(request);
+        self.turns.classify_error(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Parts of a text that was cut, put together, and the request for the rest.
+    ///
+    /// # Errors
+    /// As [`crate::turn::Continuation::request`].
+    pub async fn continue_text(&mut self, request: v1::ContinueTextRequest) -> Result<v1::ContinueTextResponse> {
+        let request = self.call(request);
+        self.turns.continue_text(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// A request with its history in another format.
+    ///
+    /// # Errors
+    /// As [`crate::convert`].
+    pub async fn convert(&mut self, request: v1::ConvertRequest) -> Result<v1::ConvertResponse> {
+        let request = self.call(request);
+        self.turns.convert(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+}
+
+/// The error that a status tells of: for statuses that end a stream of answers.
+pub fn status_error(status: tonic::Status) -> Error {
+    error_from_status(status)
 }
 
 /// What one answer of a batch holds.

@@ -53,7 +53,7 @@ pub use format::{
 };
 #[cfg(feature = "hub")]
 pub use hub::{HubRequest, OnProgress, fetch as fetch_from_hub};
-pub use models::{Choice, ImportReport, Models, Profile, Provider};
+pub use models::{Choice, Correction, Corrections, ImportReport, LimitField, Models, Profile, Provider};
 #[cfg(feature = "pages-disk")]
 pub use pages::DiskStore;
 pub use pages::{

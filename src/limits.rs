@@ -92,3 +92,9 @@ pub const MAX_SCHEMA_NODES: usize = 10_000;
 
 /// Most pages of tools taken from one MCP server: one that always names a next page must end.
 pub const MAX_TOOL_PAGES: usize = 1000;
+
+/// Most models whose limits are corrected in one process: the models that a host uses, many times over.
+pub const MAX_CORRECTIONS: usize = 4096;
+
+/// Most bytes that all streams followed by one server hold together: eight of the largest answers. A further piece over it ends its stream.
+pub const MAX_FOLLOWED_BYTES: usize = 1 << 30;

@@ -185,7 +185,7 @@ async fn health_and_reflection_answer() {
     let server = Server::start(ServerConfig::default()).await;
     let channel = tonic::transport::Endpoint::from_shared(server.url()).unwrap().connect().await.unwrap();
     let mut health = HealthClient::new(channel.clone());
-    for service in ["", "plimsoll.v1.CountService", "plimsoll.v1.ModelService"] {
+    for service in ["", "plimsoll.v1.CountService", "plimsoll.v1.ModelService", "plimsoll.v1.TurnService"] {
         let answer = health.check(HealthCheckRequest { service: service.into() }).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
     }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use plimsoll::turn::{FaultKind, Reason, Stream, Turn};
+use plimsoll::turn::{FaultKind, Gate, Policy, Reason, Stream, Turn};
 use plimsoll::{Format, Tokenizer};
 use serde_json::Value;
 
@@ -61,32 +61,49 @@ fn every_cut_gives_the_same_turn_and_the_recorded_usage_and_finish() {
     println!("{seen} streams at 5 cuts");
 }
 
+/// Every byte of every stream is a place where a connection may break. Fed byte by byte; after each the stream as it stands is ended on a
+/// copy and judged as loosely as the gate can. Each place is judged, none is skipped.
 #[test]
-fn no_proper_prefix_of_a_tool_call_stream_ends_well() {
-    let mut prefixes = 0_u64;
+fn no_proper_prefix_of_a_tool_call_stream_runs_anything() {
+    let (mut prefixes, mut runs) = (0_u64, 0_u64);
     for (name, format) in FORMATS {
         let Some(streams) = streams(name) else { return };
         for (exchange, raw) in streams {
             let bytes = raw.as_bytes();
-            if assemble(bytes, usize::MAX, format).choices.iter().all(|choice| choice.calls.is_empty()) {
+            let whole = assemble(bytes, usize::MAX, format);
+            if whole.choices.iter().all(|choice| choice.calls.is_empty()) {
                 continue;
             }
-            // Every cut near the end, where the risk is; a spread of the rest.
-            let step = (bytes.len() / 100).max(1);
-            let cuts = (0..bytes.len()).filter(|at| bytes.len() - at < 200 || at % step == 0);
-            for end in cuts {
-                let turn = assemble(&bytes[..end], usize::MAX, format);
+            // Without the schemas the gate lets more through, and is quick to make.
+            let names: Vec<String> = whole.choices.iter().flat_map(|choice| &choice.calls).map(|call| call.name.clone()).collect();
+            let judge = |turn: &Turn| {
+                let mut gate = Gate::new(Policy::default());
+                names.iter().for_each(|name| gate.add_tool(name, None));
+                gate.judge(turn, 0, 0)
+            };
+            runs += judge(&whole).runnable().count() as u64;
+            let mut stream = Stream::new(format).unwrap();
+            for (at, byte) in bytes.iter().enumerate() {
+                let cut = stream.clone().finish();
                 assert!(
-                    !turn.ended_well && turn.error().is_some(),
-                    "{name} {}: the first {end} of {} bytes end well",
+                    !cut.ended_well && cut.error().is_some(),
+                    "{name} {}: the first {at} of {} bytes end well",
                     exchange["id"],
                     bytes.len()
                 );
+                assert!(
+                    cut.choices.iter().all(|choice| choice.calls.is_empty()) || judge(&cut).runnable().next().is_none(),
+                    "{name} {} at {at}",
+                    exchange["id"]
+                );
+                stream.feed(std::slice::from_ref(byte));
                 prefixes += 1;
             }
+            assert!(stream.finish() == whole, "{name} {}", exchange["id"]);
         }
     }
-    println!("{prefixes} prefixes");
+    println!("{prefixes} prefixes, {runs} calls of whole streams may be run");
+    assert!(runs > 0, "some call may be run once its stream is whole");
 }
 
 #[test]

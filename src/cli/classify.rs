@@ -4,7 +4,7 @@ use super::args::TableArgs;
 use super::input;
 use super::output::{Output, Status};
 use crate::error::Result;
-use crate::turn::{Corrections, classify};
+use crate::turn::classify;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -28,12 +28,12 @@ pub(super) struct ClassifyArgs {
 pub(super) fn run(args: &ClassifyArgs, output: &mut Output) -> Result<Status> {
     let outcome = classify(args.status, &input::bytes(&args.file)?);
     let correction = match &args.model {
-        Some(model) => Corrections::default().learn(&*args.table.load()?.find(model, None)?, &outcome),
+        Some(model) => outcome.correction(&*args.table.load()?.find(model, None)?),
         None => None,
     };
     let mut report = outcome.to_json();
     if let (Some(correction), Some(map)) = (&correction, report.as_object_mut()) {
-        let said = json!({"model": correction.model, "field": correction.field, "was": correction.was, "now": correction.now});
+        let said = json!({"model": correction.model, "field": correction.field.as_str(), "was": correction.was, "now": correction.now});
         map.insert("correction".to_owned(), said);
     }
     if output.json() {

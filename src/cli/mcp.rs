@@ -92,7 +92,7 @@ fn tools(args: &ToolsArgs, output: &mut Output) -> Result<Status> {
         map.insert("overhead".to_owned(), json!(costs.overhead));
         map.insert("total".to_owned(), json!(costs.total));
         map.insert("model".to_owned(), json!(model));
-        map.insert("confidence".to_owned(), json!(costs.confidence));
+        map.insert("confidence".to_owned(), json!(costs.confidence.as_str()));
         if let Some(budget) = args.budget {
             let leave = costs.leave_out(budget, &[]);
             status = if leave.fits { Status::Done } else { Status::DoesNotFit };
@@ -120,7 +120,12 @@ fn print(mapping: &Mapping, costs: Option<&ToolCosts>, report: &Value, output: &
         for server in &costs.servers {
             output.line(&format!("{:>7}  {} ({} tools)", server.tokens, server.server, server.tools))?;
         }
-        output.line(&format!("{:>7}  in all, {} of it for having tools at all ({})", costs.total, costs.overhead, costs.confidence))?;
+        output.line(&format!(
+            "{:>7}  in all, {} of it for having tools at all ({})",
+            costs.total,
+            costs.overhead,
+            costs.confidence.as_str()
+        ))?;
     }
     if let Some(names) = report["leave_out"]["names"].as_array() {
         let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();

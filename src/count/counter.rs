@@ -7,15 +7,17 @@ use super::render::{self, RenderContext};
 use super::{Breakdown, Confidence, ReasoningMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::Request;
-use crate::models::{Models, Profile, Provider};
+use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
 use crate::tokenizer::{Tokenizer, VocabularyStore};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Counts requests as their providers would bill them. Cheap to clone, `Send + Sync`.
 #[derive(Clone, Debug)]
 pub struct Counter {
     models: Arc<Models>,
     vocabularies: Option<VocabularyStore>,
+    /// What providers said of their limits; shared by all clones.
+    corrections: Arc<RwLock<Corrections>>,
 }
 
 /// What a count may be told beside the request.
@@ -73,7 +75,7 @@ impl Counter {
 
     /// A counter over a table of the caller's.
     pub fn with_models(models: impl Into<Arc<Models>>) -> Self {
-        Self { models: models.into(), vocabularies: None }
+        Self { models: models.into(), vocabularies: None, corrections: Arc::default() }
     }
 
     /// Looks for vocabularies that aren't built in here instead of in the user's own store.
@@ -88,6 +90,51 @@ impl Counter {
         &self.models
     }
 
+    /// Takes a provider's word on a model's limits: this counter and its clones give profiles, and so budgets, by it from now
+    /// on. Counts stay what they were. False when too many other models are corrected already.
+    ///
+    /// ```
+    /// use plimsoll::{Counter, turn::classify};
+    /// let counter = Counter::new();
+    /// let table = counter.profile("gpt-4o", None)?;
+    /// let error = classify(400, b"This model's maximum context length is 32768 tokens. However, you requested 40000 tokens.");
+    /// let correction = error.correction(&table).expect("the table says 128000");
+    /// counter.correct(&correction, None);
+    /// assert_eq!(counter.profile("gpt-4o", None)?.window, Some(32_768));
+    /// # Ok::<(), plimsoll::Error>(())
+    /// ```
+    pub fn correct(&self, correction: &Correction, provider: Option<&Provider>) -> bool {
+        self.corrections.write().unwrap_or_else(PoisonError::into_inner).keep(correction, provider)
+    }
+
+    /// The profile of a model by any spelling of its name, corrected by what its provider said in this process.
+    ///
+    /// # Errors
+    /// As [`Models::find`].
+    pub fn profile(&self, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
+        self.models.find(name, provider).map(|profile| self.corrected(profile, provider))
+    }
+
+    /// As [`Counter::profile`], as the caller chooses it: limits of the caller's own win over what was learned.
+    ///
+    /// # Errors
+    /// As [`Models::choose`].
+    pub fn choose(&self, name: &str, provider: Option<&Provider>, choice: &Choice) -> Result<Arc<Profile>> {
+        let mut profile = self.corrected(self.models.choose(name, provider, choice)?, provider);
+        if choice.window.is_some() || choice.output_cap.is_some() {
+            let limits = Arc::make_mut(&mut profile);
+            limits.window = choice.window.or(limits.window);
+            limits.output_cap = choice.output_cap.or(limits.output_cap);
+        }
+        Ok(profile)
+    }
+
+    /// A profile with what was learned of it.
+    pub(crate) fn corrected(&self, profile: Arc<Profile>, provider: Option<&Provider>) -> Arc<Profile> {
+        let corrections = self.corrections.read().unwrap_or_else(PoisonError::into_inner);
+        corrections.apply(&profile, provider).map_or(profile, Arc::new)
+    }
+
     /// Counts one request.
     ///
     /// # Errors
@@ -97,7 +144,7 @@ impl Counter {
         let conversation = request.conversation()?;
         let profile = match (&options.profile, options.model.as_deref().or(conversation.model)) {
             (Some(profile), _) => Arc::clone(profile),
-            (None, Some(model)) => self.models.find(model, options.provider.as_ref())?,
+            (None, Some(model)) => self.profile(model, options.provider.as_ref())?,
             (None, None) => {
                 return Err(Error::new(Kind::InvalidInput, "the body names no model; name one beside it"));
             }

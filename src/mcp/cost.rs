@@ -3,7 +3,7 @@
 //! Called by hosts and the `mcp` command. Counts through the one [`Counter`], so that the figures are those of a real request.
 
 use super::tools::Mapping;
-use crate::count::{CountOptions, Counter, PartKind};
+use crate::count::{Confidence, CountOptions, Counter, PartKind};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request};
 use indexmap::IndexMap;
@@ -43,7 +43,7 @@ pub struct ToolCosts {
     /// All of it: what a request grows by.
     pub total: u64,
     /// How sure the figures are.
-    pub confidence: &'static str,
+    pub confidence: Confidence,
 }
 
 /// Tools to leave out for a budget.
@@ -94,7 +94,7 @@ impl Mapping {
             }
         }
         let defined = tools.iter().fold(0_u64, |sum, tool| sum.saturating_add(tool.tokens));
-        Ok(ToolCosts { tools, servers, overhead: total.saturating_sub(defined), total, confidence: loaded.confidence().as_str() })
+        Ok(ToolCosts { tools, servers, overhead: total.saturating_sub(defined), total, confidence: loaded.confidence() })
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
             servers: Vec::new(),
             overhead: 10,
             total: 360,
-            confidence: "exact",
+            confidence: Confidence::Exact,
         };
         assert_eq!(costs.leave_out(400, &[]), LeaveOut { names: vec![], tokens: 360, fits: true });
         assert_eq!(costs.leave_out(200, &[]).names, ["b"]);

@@ -4,6 +4,7 @@
 //! is in `data/`: families (tokenizer, renderer, image rule by name pattern), two lists of limits, names, hosts.
 
 mod choice;
+mod corrections;
 mod family;
 mod import;
 mod larger;
@@ -16,6 +17,7 @@ mod rows;
 mod table;
 
 pub use choice::Choice;
+pub use corrections::{Correction, Corrections, LimitField};
 pub use import::ImportReport;
 pub use profile::Profile;
 pub use provider::Provider;

@@ -2,6 +2,8 @@
 //!
 //! Called by `rpc`. Every enum is matched exhaustively, so that a new variant of the domain can't be forgotten here.
 
+pub(super) mod turn;
+
 use crate::budget::{self, Budget, BudgetPolicy, Limit, Margin, Remedy};
 use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
 use crate::error::{Error, Result};
@@ -26,11 +28,7 @@ pub(super) fn budget(counter: &Counter, message: &v1::BudgetRequest) -> Result<v
 }
 
 fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Count, Option<Provider>)> {
-    let payload = message.payload.as_ref().ok_or_else(|| Error::invalid("", "the call carries no payload"))?;
-    let request = match format_in(payload.format)? {
-        Some(format) => Request::parse(&payload.body, format)?,
-        None => Request::detect(&payload.body)?.0,
-    };
+    let request = payload_in(message.payload.as_ref())?;
     let blank = v1::ModelChoice::default();
     let choice = message.model.as_ref().unwrap_or(&blank);
     let provider = provider_in(&choice.provider)?;
@@ -42,7 +40,7 @@ fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Coun
         };
         let name = name.ok_or_else(|| Error::invalid("", "the body names no model; name one beside it"))?;
         let chosen = Choice { nearest: choice.nearest, window: choice.window, output_cap: choice.output_cap };
-        Some(counter.models().choose(&name, provider.as_ref(), &chosen)?)
+        Some(counter.choose(&name, provider.as_ref(), &chosen)?)
     } else {
         None
     };
@@ -61,12 +59,21 @@ fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Coun
     Ok((request, count, provider))
 }
 
+/// The body that a message carries.
+pub(super) fn payload_in(payload: Option<&v1::Payload>) -> Result<Request> {
+    let payload = payload.ok_or_else(|| Error::invalid("", "the call carries no payload"))?;
+    match format_in(payload.format)? {
+        Some(format) => Request::parse(&payload.body, format),
+        None => Ok(Request::detect(&payload.body)?.0),
+    }
+}
+
 /// A provider hint, if one is given.
 pub(super) fn provider_in(text: &str) -> Result<Option<Provider>> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
-fn format_in(format: i32) -> Result<Option<Format>> {
+pub(super) fn format_in(format: i32) -> Result<Option<Format>> {
     match v1::Format::try_from(format) {
         Ok(v1::Format::Unspecified | v1::Format::Auto) => Ok(None),
         Ok(v1::Format::Chat) => Ok(Some(Format::Chat)),

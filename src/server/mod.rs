@@ -9,6 +9,7 @@ mod convert;
 mod pool;
 mod rpc;
 mod run;
+mod turn;
 
 pub use config::ServerConfig;
 pub use run::{Ended, run};

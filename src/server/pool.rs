@@ -83,7 +83,7 @@ impl Pool {
     }
 }
 
-fn late() -> Status {
+pub(super) fn late() -> Status {
     Status::deadline_exceeded("the call's deadline passed")
 }
 

@@ -4,6 +4,7 @@
 
 use super::convert;
 use super::pool::Pool;
+use super::turn::Followed;
 use crate::count::Counter;
 use crate::error::Result as CoreResult;
 use crate::models::Models;
@@ -21,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 pub(super) struct Rpc {
     pub(super) counter: Counter,
     pub(super) pool: Pool,
+    pub(super) followed: Followed,
 }
 
 impl Rpc {
@@ -146,9 +148,11 @@ impl ModelService for Rpc {
         let models = self.counter.models();
         let found = convert::provider_in(&wanted.provider).and_then(|provider| {
             let find = if wanted.nearest { Models::find_nearest } else { Models::find };
-            find(models, &wanted.name, provider.as_ref())
+            let profile = find(models, &wanted.name, provider.as_ref())?;
+            Ok((provider, profile))
         });
-        let profile = found.map_err(|e| status_of(&e))?;
+        let (provider, profile) = found.map_err(|e| status_of(&e))?;
+        let profile = self.counter.corrected(profile, provider.as_ref());
         Ok(Response::new(v1::GetModelResponse { model: Some(convert::model_out(models, &profile)) }))
     }
 }

@@ -6,10 +6,12 @@
 use super::config::ServerConfig;
 use super::pool::Pool;
 use super::rpc::Rpc;
+use super::turn::Followed;
 use crate::error::{Error, Kind, Result};
 use crate::proto::DESCRIPTORS;
 use crate::proto::v1::count_service_server::CountServiceServer;
 use crate::proto::v1::model_service_server::ModelServiceServer;
+use crate::proto::v1::turn_service_server::TurnServiceServer;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -32,13 +34,15 @@ pub enum Ended {
 /// [`Kind::Unavailable`] when the transport fails; [`Kind::Internal`] when the reflection data does not read.
 pub async fn run(listener: TcpListener, config: ServerConfig, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<Ended> {
     let ServerConfig { counter, message_bytes, workers, queue, drain, call_limit, streams } = config;
-    let rpc = Rpc { counter, pool: Pool::new(workers, queue, call_limit) };
+    let rpc = Rpc { counter, pool: Pool::new(workers, queue, call_limit), followed: Followed::default() };
     let counts = CountServiceServer::new(rpc.clone()).max_decoding_message_size(message_bytes);
+    let turns = TurnServiceServer::new(rpc.clone()).max_decoding_message_size(message_bytes);
     let models = ModelServiceServer::new(rpc).max_decoding_message_size(message_bytes);
 
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<CountServiceServer<Rpc>>().await;
     health.set_serving::<ModelServiceServer<Rpc>>().await;
+    health.set_serving::<TurnServiceServer<Rpc>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -51,6 +55,7 @@ pub async fn run(listener: TcpListener, config: ServerConfig, shutdown: impl Fut
         shutdown.await;
         health.set_not_serving::<CountServiceServer<Rpc>>().await;
         health.set_not_serving::<ModelServiceServer<Rpc>>().await;
+        health.set_not_serving::<TurnServiceServer<Rpc>>().await;
         health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
         let _ = stopping.send(());
     };
@@ -61,6 +66,7 @@ pub async fn run(listener: TcpListener, config: ServerConfig, shutdown: impl Fut
         .http2_adaptive_window(Some(true))
         .add_service(counts)
         .add_service(models)
+        .add_service(turns)
         // Further services go here, one line each, beside their `set_serving` above.
         .add_service(health_service)
         .add_service(reflection().build_v1().map_err(broken)?)

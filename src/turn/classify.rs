@@ -1,13 +1,13 @@
 //! Provider errors, by status and body, as one typed outcome with the numbers read out of the text.
 //!
 //! Hosts call [`classify`] on any answer that isn't a success. Texts are data (`data/provider_errors.json`, dated). The body
-//! is untrusted: matching is linear and the text is capped. [`Corrections`] keeps what providers said of their own windows.
+//! is untrusted: matching is linear and the text is capped. [`ErrorOutcome::correction`] says where a
+//! provider's figure differs from the model table's.
 
 use crate::limits;
-use crate::models::Profile;
+use crate::models::{Correction, LimitField, Profile};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -241,6 +241,25 @@ fn message_says_exclusive(outcome: &ErrorOutcome) -> bool {
 }
 
 impl ErrorOutcome {
+    /// What it says of the model's limits against `profile`, when it says another figure: to be reported, and for
+    /// [`crate::Counter::correct`] to count by from then on.
+    pub fn correction(&self, profile: &Profile) -> Option<Correction> {
+        let plausible = |limit: Option<u64>| limit.filter(|limit| (1..=limits::MAX_WINDOW_TOKENS).contains(limit));
+        let known = [profile.window, profile.input_cap].into_iter().flatten().any(|limit| Some(limit) == self.limit);
+        let (field, was, now) = match self.class {
+            // Where a table has both, a provider's limit on input alone is the cap.
+            ErrorClass::Overflow if !known => match profile.input_cap {
+                Some(cap) if self.output.is_none() => (LimitField::InputCap, Some(cap), plausible(self.limit)?),
+                _ => (LimitField::Window, profile.window, plausible(self.limit)?),
+            },
+            ErrorClass::OutputCap if profile.output_cap != self.output_cap => {
+                (LimitField::OutputCap, profile.output_cap, plausible(self.output_cap)?)
+            }
+            _ => return None,
+        };
+        Some(Correction { model: profile.id.clone(), field, was, now })
+    }
+
     fn derive(&mut self) {
         if self.requested.is_none() {
             self.requested = self.input.zip(self.output).map(|(input, output)| input.saturating_add(output));
@@ -340,75 +359,6 @@ fn retry_after(body: Option<&Value>, message: &str) -> Option<u64> {
     part(1).or(part(2)).or(part(3))?;
     let minutes = part(1).unwrap_or(0).saturating_mul(60).saturating_add(part(2).unwrap_or(0));
     Some(minutes.saturating_mul(60).saturating_add(part(3).unwrap_or(0)).saturating_add(1))
-}
-
-/// What providers said of their own limits in this process, against the model table. The table itself stays as it is.
-#[derive(Clone, Debug, Default)]
-pub struct Corrections {
-    by_model: BTreeMap<String, Learned>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Learned {
-    window: Option<u64>,
-    output_cap: Option<u64>,
-}
-
-/// One difference between the table and a provider's word.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Correction {
-    /// The model's canonical id.
-    pub model: String,
-    /// `window`, `input_cap` or `output_cap`.
-    pub field: &'static str,
-    /// What the table says.
-    pub was: Option<u64>,
-    /// What the provider says.
-    pub now: u64,
-}
-
-impl Corrections {
-    /// Learns from an outcome for a model; gives the difference to report, if there is one.
-    pub fn learn(&mut self, profile: &Profile, outcome: &ErrorOutcome) -> Option<Correction> {
-        let known = [profile.window, profile.input_cap].into_iter().flatten().any(|limit| Some(limit) == outcome.limit);
-        let correction = match outcome.class {
-            ErrorClass::Overflow if !known => {
-                let now = outcome.limit?;
-                // Where a table has both, a provider's limit on a larger input than the cap can only be the window.
-                let (field, was) = match profile.input_cap {
-                    Some(cap) if outcome.output.is_none() => ("input_cap", Some(cap)),
-                    _ => ("window", profile.window),
-                };
-                Correction { model: profile.id.clone(), field, was, now }
-            }
-            ErrorClass::OutputCap if profile.output_cap != outcome.output_cap => {
-                Correction { model: profile.id.clone(), field: "output_cap", was: profile.output_cap, now: outcome.output_cap? }
-            }
-            _ => return None,
-        };
-        let learned = self.by_model.entry(profile.id.clone()).or_default();
-        match correction.field {
-            "output_cap" => learned.output_cap = Some(correction.now),
-            _ => learned.window = Some(correction.now),
-        }
-        Some(correction)
-    }
-
-    /// The profile with what was learned; unchanged when nothing was.
-    #[must_use]
-    pub fn apply(&self, profile: &Profile) -> Profile {
-        let mut profile = profile.clone();
-        if let Some(learned) = self.by_model.get(&profile.id) {
-            if let Some(limit) = learned.window {
-                match profile.input_cap {
-                    Some(_) => profile.input_cap = Some(limit),
-                    None => profile.window = Some(limit),
-                }
-            }
-            profile.output_cap = learned.output_cap.or(profile.output_cap);
-        }
-        profile
-    }
 }
 
 #[cfg(test)]

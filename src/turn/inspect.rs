@@ -149,13 +149,23 @@ pub fn inspect_turn(turn: Turn, models: &Models, options: &InspectOptions) -> Re
         asked = conversation.model.map(str::to_owned);
     }
     let judgement = gate.judge(&turn, options.choice, options.now_ms);
-    let model = options.model.as_ref().or(turn.model.as_ref()).or(asked.as_ref());
-    let vocabulary = model.and_then(|model| models.find(model, None).ok()).map(|profile| profile.tokenizer.clone());
-    let tokenizer = vocabulary.and_then(|name| Tokenizer::by_name(&name).ok());
-    // Without the model's own vocabulary a modern one of the same size gives the order of magnitude; its name says which.
-    let tokenizer = tokenizer.or_else(|| Tokenizer::by_name("o200k_base").ok());
+    let tokenizer = tokenizer_of(options.model.as_deref().or(turn.model.as_deref()).or(asked.as_deref()), models);
     let counted_output = tokenizer.map(|tokenizer| (turn.counted_output(&tokenizer, tools), tokenizer.name().to_owned()));
     Ok(Inspection { turn, judgement, counted_output })
+}
+
+impl InspectOptions {
+    /// The tokenizer for the output of an answer that isn't there yet: that of the model named here or by the request.
+    pub fn tokenizer(&self, models: &Models) -> Option<Tokenizer> {
+        let asked = self.request.as_ref().and_then(|request| Some(request.conversation().ok()?.model?.to_owned()));
+        tokenizer_of(self.model.as_deref().or(asked.as_deref()), models)
+    }
+}
+
+/// Without the model's own vocabulary a modern one of the same size gives the order of magnitude; its name says which.
+fn tokenizer_of(model: Option<&str>, models: &Models) -> Option<Tokenizer> {
+    let profile = model.and_then(|model| models.find(model, None).ok());
+    profile.and_then(|profile| Tokenizer::by_name(&profile.tokenizer).ok()).or_else(|| Tokenizer::by_name("o200k_base").ok())
 }
 
 impl Inspection {

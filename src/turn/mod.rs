@@ -21,7 +21,7 @@ mod stream;
 mod tally;
 
 pub use answer::{Call, CallKind, Choice, Turn};
-pub use classify::{Correction, Corrections, ErrorClass, ErrorOutcome, Remedy, classify};
+pub use classify::{ErrorClass, ErrorOutcome, Remedy, classify};
 pub use continuation::{CONTINUE, Continuation};
 pub use fault::{Fault, FaultKind};
 pub use finish::{Action, Finish, Reason};

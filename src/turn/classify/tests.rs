@@ -184,11 +184,10 @@ fn bodies_of_every_shape() {
 #[test]
 fn a_window_that_the_provider_corrects() {
     let profile = Profile { id: "m".into(), window: Some(200_000), output_cap: Some(8192), ..Profile::default() };
-    let mut corrections = Corrections::default();
-    let same = classify(400, b"prompt is too long: 208310 tokens > 200000 maximum");
-    assert_eq!(corrections.learn(&profile, &same), None);
-    let other = classify(400, b"prompt is too long: 208310 tokens > 180000 maximum");
-    let correction = corrections.learn(&profile, &other).unwrap();
-    assert_eq!((correction.field, correction.was, correction.now), ("window", Some(200_000), 180_000));
-    assert_eq!(corrections.apply(&profile).window, Some(180_000));
+    let said = |body: &[u8]| classify(400, body).correction(&profile);
+    assert_eq!(said(b"prompt is too long: 208310 tokens > 200000 maximum"), None, "the table knows");
+    let correction = said(b"prompt is too long: 208310 tokens > 180000 maximum").unwrap();
+    assert_eq!((correction.field, correction.was, correction.now), (LimitField::Window, Some(200_000), 180_000));
+    assert_eq!(said(b"prompt is too long: 208310 tokens > 0 maximum"), None, "no window is 0");
+    assert_eq!(said(b"prompt is too long: 9 tokens > 99999999999999 maximum"), None, "nor larger than any");
 }

@@ -177,9 +177,7 @@ fn a_snapshot_never_runs() {
 #[test]
 fn a_gate_made_from_records_judges_as_the_one_that_made_them() {
     let turn = |ids: [&str; 2]| {
-        let call = |id: &str, path: &str| {
-            json!({"id": id, "type": "function", "function": {"name": "read", "arguments": json!({"path": path}).to_string()}})
-        };
+        let call = |id: &str, path: &str| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": json!({"path": path}).to_string()}});
         let message = json!({"role": "assistant", "tool_calls": [call(ids[0], "a"), call(ids[1], ids[1])]});
         Turn::read(&json!({"choices": [{"finish_reason": "tool_calls", "message": message}], "usage": {}}), Format::Chat).unwrap()
     };
@@ -191,7 +189,9 @@ fn a_gate_made_from_records_judges_as_the_one_that_made_them() {
     let (mut lasting, mut records) = (fresh(), Vec::new());
     for (nth, ids) in [["1", "2"], ["3", "2"], ["5", "6"], ["7", "8"], ["9", "10"]].into_iter().enumerate() {
         let mut made = fresh();
-        records.iter().for_each(|record| made.remember(record));
+        for record in &records {
+            made.remember(record);
+        }
         let (one, other) = (lasting.judge(&turn(ids), 0, nth as u64), made.judge(&turn(ids), 0, nth as u64));
         assert_eq!(one, other, "turn {nth}");
         records.extend(one.audit);
