@@ -5,10 +5,11 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use crate::proto::v1::compact_service_client::CompactServiceClient;
 use crate::proto::v1::count_service_client::CountServiceClient;
 use crate::proto::v1::model_service_client::ModelServiceClient;
 use crate::proto::v1::turn_service_client::TurnServiceClient;
-use crate::proto::{error_from_detail, error_from_status, v1};
+use crate::proto::{detail_in, error_from_detail, error_from_status, v1};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{IntoStreamingRequest, Request, Streaming};
@@ -30,6 +31,7 @@ pub struct Client {
     counts: CountServiceClient<Channel>,
     models: ModelServiceClient<Channel>,
     turns: TurnServiceClient<Channel>,
+    compactions: CompactServiceClient<Channel>,
     timeout: Option<Duration>,
 }
 
@@ -52,7 +54,8 @@ impl Client {
         Self {
             counts: CountServiceClient::new(channel.clone()).max_decoding_message_size(size),
             turns: TurnServiceClient::new(channel.clone()).max_decoding_message_size(size),
-            models: ModelServiceClient::new(channel).max_decoding_message_size(size),
+            models: ModelServiceClient::new(channel.clone()).max_decoding_message_size(size),
+            compactions: CompactServiceClient::new(channel).max_decoding_message_size(size),
             timeout: None,
         }
     }
@@ -198,11 +201,108 @@ impl Client {
         let request = self.call(request);
         self.turns.convert(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
     }
+
+    /// What a provider would refuse in a history.
+    ///
+    /// # Errors
+    /// As [`Client::count`].
+    pub async fn check(&mut self, request: v1::CheckRequest) -> Result<v1::CheckResponse> {
+        let request = self.call(request);
+        self.compactions.check(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// What a compaction would do.
+    ///
+    /// # Errors
+    /// As [`crate::plan`]; [`detail`] holds the findings of an invalid history.
+    pub async fn plan_compaction(&mut self, request: v1::PlanCompactionRequest) -> Result<v1::PlanCompactionResponse> {
+        let request = self.call(request);
+        self.compactions.plan_compaction(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Compacts a history; what is cut is kept first.
+    ///
+    /// # Errors
+    /// As [`Client::plan_compaction`] and [`crate::Plan::apply`].
+    pub async fn compact(&mut self, plan: v1::PlanCompactionRequest) -> Result<v1::CompactResponse> {
+        let request = self.call(v1::CompactRequest { plan: Some(plan) });
+        self.compactions.compact(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Compacts with summaries of the caller's.
+    ///
+    /// # Errors
+    /// As [`Client::compact`]; [`Kind::Conflict`] when the plan is another one now.
+    pub async fn apply_summaries(&mut self, request: v1::ApplySummariesRequest) -> Result<v1::CompactResponse> {
+        let request = self.call(request);
+        self.compactions.apply_summaries(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// The request as it was before a compaction.
+    ///
+    /// # Errors
+    /// As [`crate::undo`].
+    pub async fn undo(&mut self, request: v1::UndoRequest) -> Result<v1::Payload> {
+        let request = self.call(request);
+        let answer = self.compactions.undo(request).await.map_err(error_from_status)?;
+        answer.into_inner().payload.ok_or_else(|| Error::new(Kind::Internal, "the server answered without a request"))
+    }
+
+    /// One page of a kept text.
+    ///
+    /// # Errors
+    /// As [`crate::Pages::read`].
+    pub async fn read_page(&mut self, request: v1::ReadPageRequest) -> Result<v1::ReadPageResponse> {
+        let request = self.call(request);
+        self.compactions.read_page(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Lines of a kept text that match.
+    ///
+    /// # Errors
+    /// As [`crate::Pages::search`].
+    pub async fn search_page(&mut self, request: v1::SearchPageRequest) -> Result<v1::SearchPageResponse> {
+        let request = self.call(request);
+        self.compactions.search_page(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Size of a kept text.
+    ///
+    /// # Errors
+    /// As [`crate::Pages::stat`].
+    pub async fn stat_page(&mut self, request: v1::StatPageRequest) -> Result<v1::StatPageResponse> {
+        let request = self.call(request);
+        self.compactions.stat_page(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// The tools by which a model reads what was cut, as JSON entries of the format's list of tools.
+    ///
+    /// # Errors
+    /// As [`Client::count`].
+    pub async fn list_page_tools(&mut self, request: v1::ListPageToolsRequest) -> Result<v1::ListPageToolsResponse> {
+        let request = self.call(request);
+        self.compactions.list_page_tools(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
+
+    /// Answers a model's call of one of those tools.
+    ///
+    /// # Errors
+    /// As [`crate::answer_page_call`].
+    pub async fn answer_page_call(&mut self, request: v1::AnswerPageCallRequest) -> Result<v1::AnswerPageCallResponse> {
+        let request = self.call(request);
+        self.compactions.answer_page_call(request).await.map(tonic::Response::into_inner).map_err(error_from_status)
+    }
 }
 
 /// The error that a status tells of: for statuses that end a stream of answers.
 pub fn status_error(status: tonic::Status) -> Error {
     error_from_status(status)
+}
+
+/// The typed detail of a failed call, with what [`Error`] has no place for: the findings of an invalid history.
+pub fn detail(error: &Error) -> Option<v1::ErrorDetail> {
+    let status = std::error::Error::source(error)?.downcast_ref::<tonic::Status>()?;
+    detail_in(status)
 }
 
 /// What one answer of a batch holds.

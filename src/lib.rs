@@ -38,7 +38,7 @@ pub use budget::{Budget, BudgetPolicy, Limit, Margin, Remedy, Shortfall, decide}
 pub use check::{Finding, Fix, Repaired, Severity, check, repair};
 pub use compact::{
     Decision, Mark, Outcome, Pin, Plan, PlannedEdit, Policy, Step, Stuck, StuckPart, Summarizer, SummarizerKind, SummaryTask, TrimTools,
-    plan, plan_pages, undo,
+    plan, plan_pages, search_kept, undo,
 };
 #[cfg(feature = "endpoint")]
 pub use compact::{Endpoint, EndpointSummarizer};

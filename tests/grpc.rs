@@ -3,48 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
+mod serving;
 
 use plimsoll::client::{Client, answer};
 use plimsoll::proto::v1;
-use plimsoll::server::{Ended, ServerConfig, run};
+use plimsoll::server::{Ended, ServerConfig};
 use plimsoll::{BudgetPolicy, CountOptions, Counter, Kind, Models, Request};
-use std::net::SocketAddr;
+use serving::Server;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-
-/// A server of its own for each test.
-struct Server {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    ended: JoinHandle<plimsoll::Result<Ended>>,
-}
-
-impl Server {
-    async fn start(config: ServerConfig) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let shutdown = async move {
-            let _ = stopped.await;
-        };
-        Self { address, stop: Some(stop), ended: tokio::spawn(run(listener, config, shutdown)) }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    async fn client(&self) -> Client {
-        Client::connect(&self.url()).await.unwrap()
-    }
-
-    async fn stop(mut self) -> Ended {
-        let _ = self.stop.take().unwrap().send(());
-        self.ended.await.unwrap().unwrap()
-    }
-}
 
 const BODIES: [(v1::Format, &str); 4] = [
     (
@@ -185,7 +151,7 @@ async fn health_and_reflection_answer() {
     let server = Server::start(ServerConfig::default()).await;
     let channel = tonic::transport::Endpoint::from_shared(server.url()).unwrap().connect().await.unwrap();
     let mut health = HealthClient::new(channel.clone());
-    for service in ["", "plimsoll.v1.CountService", "plimsoll.v1.ModelService", "plimsoll.v1.TurnService"] {
+    for service in ["", "plimsoll.v1.CountService", "plimsoll.v1.ModelService", "plimsoll.v1.TurnService", "plimsoll.v1.CompactService"] {
         let answer = health.check(HealthCheckRequest { service: service.into() }).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
     }

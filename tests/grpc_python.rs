@@ -4,20 +4,51 @@
 #![cfg(feature = "server")]
 #![allow(clippy::print_stdout, reason = "says why it skips")]
 
+mod scenario;
+
 use plimsoll::server::{ServerConfig, run};
 use plimsoll::{CountOptions, Counter, Request};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn python_gets_the_crates_numbers() {
+/// The Python that has what is needed; `None`, with the reason printed, when there is none.
+fn python() -> Option<String> {
     let python = std::env::var("PLIMSOLL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let present = Command::new(&python).args(["-c", "import grpc, grpc_tools"]).stderr(Stdio::null()).status();
-    if !present.is_ok_and(|status| status.success()) {
-        println!("skipped: `{python}` has no grpcio and grpcio-tools");
-        return;
+    if present.is_ok_and(|status| status.success()) {
+        return Some(python);
     }
+    println!("skipped: `{python}` has no grpcio and grpcio-tools");
+    None
+}
+
+/// Runs a script beside a server of its own; gives the JSON lines that it prints.
+async fn script(python: String, name: &'static str, input: String) -> Vec<Value> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound port").to_string();
+    let server = tokio::spawn(run(listener, ServerConfig::default(), std::future::pending()));
+    let here = env!("CARGO_MANIFEST_DIR");
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = Command::new(python)
+            .args([&format!("{here}/tests/python/{name}"), &address, &format!("{here}/proto")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("python was seen to start");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("python reads its input");
+        child.wait_with_output().expect("python ends")
+    });
+    let output = output.await.expect("python ran");
+    server.abort();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_gets_the_crates_numbers() {
+    let Some(python) = python() else { return };
     let bodies = [
         (
             "FORMAT_CHAT",
@@ -31,27 +62,8 @@ async fn python_gets_the_crates_numbers() {
         ("FORMAT_CHAT", r#"{"model":"gpt-4o","messages":[{"role":"user","content":5}]}"#),
         ("FORMAT_CHAT", r#"{"model":"gpt-4o-minj","messages":[{"role":"user","content":"x"}]}"#),
     ];
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("a bound port").to_string();
-    let server = tokio::spawn(run(listener, ServerConfig::default(), std::future::pending()));
-
-    let here = env!("CARGO_MANIFEST_DIR");
     let input: String = bodies.iter().map(|(format, body)| json!({"format": format, "body": body}).to_string() + "\n").collect();
-    let output = tokio::task::spawn_blocking(move || {
-        let mut child = Command::new(python)
-            .args([&format!("{here}/tests/python/count.py"), &address, &format!("{here}/proto")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("python was seen to start");
-        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("python reads its input");
-        child.wait_with_output().expect("python ends")
-    });
-    let output = output.await.expect("python ran");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answers: Vec<Value> =
-        String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    let answers = script(python, "count.py", input).await;
     assert_eq!(answers.len(), bodies.len());
     for ((_, body), answer) in bodies.iter().zip(&answers) {
         let request = Request::detect(body.as_bytes()).expect("JSON").0;
@@ -69,5 +81,23 @@ async fn python_gets_the_crates_numbers() {
             }
         }
     }
-    server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_compacts_reads_what_was_cut_and_undoes_it() {
+    let Some(python) = python() else { return };
+    let mut body = scenario::generate(3, 20, 40).body("chat");
+    let fact = "PLANTED-IN-A-RESULT";
+    let result = body["messages"].as_array_mut().and_then(|list| list.iter_mut().find(|m| m["role"] == "tool")).expect("a tool result");
+    result["content"] = json!(format!("{}\n{fact}\n{}", "salt ".repeat(900), "rope ".repeat(900)));
+    let body = body.to_string();
+    let request = Request::parse(body.as_bytes(), plimsoll::Format::Chat).expect("a chat body");
+    let before = Counter::new().count(&request, &CountOptions::default()).expect("counted").total();
+    let given = json!({"format": "FORMAT_CHAT", "model": "gpt-4o", "body": body, "target": before / 2, "pattern": fact});
+    let answer = script(python, "compact.py", given.to_string()).await.remove(0);
+    assert!(answer["after"].as_u64().is_some_and(|after| after <= before / 2), "{answer}");
+    assert_eq!(answer["undone"], json!(body));
+    assert_eq!((&answer["hits"], &answer["foreign"]), (&json!(1), &json!("ERROR_KIND_NOT_FOUND")));
+    assert!(answer["floor"].as_u64() > Some(1) && answer["parts"].as_u64() > Some(0), "{answer}");
+    assert_eq!(answer["rule"], json!(["orphan_result"]));
 }

@@ -1,4 +1,5 @@
-//! `plimsoll count --batch`: JSON Lines in, JSON Lines out, in order, one answer a line whatever the line holds.
+//! `plimsoll count --batch`: JSON Lines in, JSON Lines out, in order, one answer a line whatever the line holds; and the reading
+//! of such lines, which `compact --batch` shares.
 
 use super::args::{BodyArgs, ModelArgs};
 use super::input;
@@ -10,10 +11,17 @@ use crate::limits;
 use crate::models::Provider;
 use serde_json::{Map, Value};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
 pub(super) fn run(body: &BodyArgs, model: &ModelArgs, output: &mut Output) -> Result<Status> {
     let counter = model.counter()?;
-    let mut reader = BufReader::new(input::open(&body.file)?);
+    lines(&body.file, |line| output.value(&answer(line, &counter, body.format.0, model)))?;
+    Ok(Status::Done)
+}
+
+/// Hands each line that is not blank to `answer`; of one over the cap only the start, which is still over it.
+pub(super) fn lines(file: &Path, mut answer: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut reader = BufReader::new(input::open(file)?);
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -21,17 +29,16 @@ pub(super) fn run(body: &BodyArgs, model: &ModelArgs, output: &mut Output) -> Re
             .by_ref()
             .take(limits::MAX_BODY_BYTES as u64 + 1)
             .read_until(b'\n', &mut line)
-            .map_err(|e| Error::new(Kind::Unavailable, format!("{} can't be read", input::shown(&body.file))).caused_by(e))?;
+            .map_err(|e| Error::new(Kind::Unavailable, format!("{} can't be read", input::shown(file))).caused_by(e))?;
         if read == 0 {
-            return Ok(Status::Done);
+            return Ok(());
         }
         if line.len() > limits::MAX_BODY_BYTES {
             skip_line(&mut reader)?;
         }
-        if line.trim_ascii().is_empty() {
-            continue;
+        if !line.trim_ascii().is_empty() {
+            answer(&line)?;
         }
-        output.value(&answer(&line, &counter, body.format.0, model))?;
     }
 }
 
@@ -62,7 +69,8 @@ fn answer(line: &[u8], counter: &Counter, format: Option<Format>, model: &ModelA
     Value::Object(out)
 }
 
-fn parse(line: &[u8]) -> Result<Map<String, Value>> {
+/// A line as an object.
+pub(super) fn parse(line: &[u8]) -> Result<Map<String, Value>> {
     if line.len() > limits::MAX_BODY_BYTES {
         return Err(Error::new(Kind::LimitExceeded, format!("the line has more than {} bytes", limits::MAX_BODY_BYTES)));
     }

@@ -1,20 +1,21 @@
 //! `plimsoll compact`: plan, apply, undo; one request or JSON Lines of them.
 
 use super::args::{BodyArgs, ModelArgs};
+use super::batch::{lines, parse};
+use super::endpoint::EndpointArgs;
 use super::output::{Output, Status};
 use super::page::StoreArgs;
 use super::{input, loadline};
 use crate::budget::{BudgetPolicy, decide};
-use crate::compact::{self, Decision, Plan, PlannedEdit, Policy, plan};
+use crate::compact::{self, Decision, Plan, PlannedEdit, Policy, Summarizer, SummarizerKind, plan};
 use crate::count::{CountOptions, Counter};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request, slice};
-use crate::limits;
 use crate::pages::Pages;
 use clap::Args;
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arguments of `compact`.
 #[derive(Args, Debug)]
@@ -34,19 +35,82 @@ pub(super) struct CompactArgs {
     #[arg(long)]
     plan: bool,
     /// Summaries for the plan's tasks: a JSON array of texts (null keeps the built-in one).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "batch")]
     summaries: Option<PathBuf>,
     /// Mend an invalid history first.
     #[arg(long)]
     repair: bool,
     /// Read JSON Lines `{"id","format","model","target","request"}` and answer each with one line.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "plan")]
     batch: bool,
     /// Print the request as it was before the compaction with this id.
     #[arg(long, value_name = "ID", conflicts_with_all = ["batch", "plan", "target"])]
     undo: Option<String>,
+    /// Who writes summaries, instead of the policy's: extractive (built in), endpoint or host.
+    #[arg(long, value_parser = summarizer, value_name = "WHO")]
+    summarizer: Option<SummarizerKind>,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
     #[command(flatten)]
     store: StoreArgs,
+}
+
+fn summarizer(name: &str) -> std::result::Result<SummarizerKind, String> {
+    match name {
+        "extractive" => Ok(SummarizerKind::Extractive),
+        "endpoint" => Ok(SummarizerKind::Endpoint),
+        "host" => Ok(SummarizerKind::Host),
+        _ => Err("expected extractive, endpoint or host".to_owned()),
+    }
+}
+
+/// What all requests of one run share.
+struct Job<'a> {
+    args: &'a CompactArgs,
+    counter: Counter,
+    policy: Option<Policy>,
+    writer: Option<Arc<dyn Summarizer + Send + Sync>>,
+}
+
+impl Job<'_> {
+    /// The policy for one request; whoever is to write its summaries must be there.
+    fn policy(&self, target: Option<u64>, request: &Request, options: &CountOptions) -> Result<Policy> {
+        let mut policy = Policy::choose(self.policy.as_ref(), target, || self.counter.profile_for(&request.conversation()?, options))?;
+        policy.summarizer = self.args.summarizer.unwrap_or(policy.summarizer);
+        if policy.summarizer == SummarizerKind::Endpoint && self.writer.is_none() && !self.args.plan {
+            return Err(Error::new(
+                Kind::InvalidInput,
+                "the endpoint is to write summaries; name it with --endpoint-url and --endpoint-model",
+            ));
+        }
+        Ok(policy)
+    }
+
+    /// What is decided, with the host's or the endpoint's summaries. A dry run asks no endpoint.
+    fn decide(&self, request: &Request, options: &CountOptions, policy: &Policy, pages: &Pages) -> Result<Decision> {
+        let plan = match plan(request, &self.counter, options, policy, pages)? {
+            Decision::Plan(plan) => plan,
+            other => return Ok(other),
+        };
+        let asks = policy.summarizer == SummarizerKind::Endpoint && !self.args.plan;
+        Ok(Decision::Plan(match (&self.args.summaries, &self.writer) {
+            (Some(file), _) => {
+                let texts: Vec<Option<String>> = serde_json::from_slice(&input::bytes(file)?)
+                    .map_err(|e| Error::new(Kind::InvalidInput, "the summaries are not a JSON array of texts").caused_by(e))?;
+                plan.with_summaries(&texts, &self.counter, options, pages)?
+            }
+            (None, Some(writer)) if asks => plan.summarized_by(writer.as_ref(), &self.counter, options, pages)?,
+            _ => plan,
+        }))
+    }
+
+    /// The request, mended first if that was asked for.
+    fn mended(&self, request: &Request, model: Option<&str>) -> Result<Request> {
+        if !self.args.repair {
+            return Ok(request.clone());
+        }
+        Ok(crate::check::repair(request, model.or(self.args.model.model.as_deref()))?.request)
+    }
 }
 
 pub(super) fn run(args: &CompactArgs, output: &mut Output) -> Result<Status> {
@@ -59,20 +123,22 @@ pub(super) fn run(args: &CompactArgs, output: &mut Output) -> Result<Status> {
         }
         return Ok(Status::Done);
     }
-    let counter = args.model.counter()?;
-    let policy = args.policy.as_deref().map(policy).transpose()?;
+    let job = Job {
+        args,
+        counter: args.model.counter()?,
+        policy: args.policy.as_deref().map(policy).transpose()?,
+        writer: args.endpoint.summarizer()?,
+    };
     if args.batch {
-        return batch(args, &counter, policy.as_ref(), output);
+        return batch(&job, output);
     }
-    let mut request = input::body(&args.body.file, args.body.format.0)?.request;
-    if args.repair {
-        request = crate::check::repair(&request, args.model.model.as_deref())?.request;
-    }
-    let options = args.model.options(&counter, &request.conversation()?)?;
-    let policy = policy_for(policy.as_ref(), args.target, &counter, &request, &options)?;
+    let original = input::body(&args.body.file, args.body.format.0)?.request;
+    let request = job.mended(&original, None)?;
+    let options = args.model.options(&job.counter, &request.conversation()?)?;
+    let policy = job.policy(args.target, &request, &options)?;
     // A dry run needs no store; the references are the same.
     let pages = if args.plan { Pages::in_memory() } else { args.store.open()? };
-    match decided(args, &request, &counter, &options, &policy, &pages)? {
+    match job.decide(&request, &options, &policy, &pages)? {
         Decision::Stuck(stuck) => {
             if output.json() {
                 output.value(&json!({"error": stuck.to_json()}))?;
@@ -91,11 +157,11 @@ pub(super) fn run(args: &CompactArgs, output: &mut Output) -> Result<Status> {
             Ok(Status::Done)
         }
         Decision::Plan(plan) if args.plan => {
-            show(&request, &plan, &counter, &options, output)?;
+            show(&request, &plan, &job.counter, &options, output)?;
             Ok(Status::Done)
         }
         Decision::Plan(plan) => {
-            let outcome = plan.apply(&request, &pages)?;
+            let outcome = plan.apply(&original, &pages)?;
             if output.json() {
                 output.line(&outcome.to_json_text())?;
             } else {
@@ -103,26 +169,6 @@ pub(super) fn run(args: &CompactArgs, output: &mut Output) -> Result<Status> {
             }
             Ok(Status::Done)
         }
-    }
-}
-
-/// The plan, with the host's summaries when there are any.
-fn decided(
-    args: &CompactArgs,
-    request: &Request,
-    counter: &Counter,
-    options: &CountOptions,
-    policy: &Policy,
-    pages: &Pages,
-) -> Result<Decision> {
-    let decision = plan(request, counter, options, policy, pages)?;
-    match (&args.summaries, decision) {
-        (Some(file), Decision::Plan(plan)) => {
-            let texts: Vec<Option<String>> = serde_json::from_slice(&input::bytes(file)?)
-                .map_err(|e| Error::new(Kind::InvalidInput, "the summaries are not a JSON array of texts").caused_by(e))?;
-            Ok(Decision::Plan(plan.with_summaries(&texts, counter, options, pages)?))
-        }
-        (_, decision) => Ok(decision),
     }
 }
 
@@ -136,22 +182,6 @@ fn policy(path: &Path) -> Result<Policy> {
     } else {
         toml::from_str(text).map_err(|e| wrong(e.message().to_owned()))
     }
-}
-
-/// The policy given, or a sound one for the model; a target takes the place of its marks.
-fn policy_for(given: Option<&Policy>, target: Option<u64>, counter: &Counter, request: &Request, options: &CountOptions) -> Result<Policy> {
-    Ok(match (given, target) {
-        (Some(policy), Some(target)) => policy.clone().with_target(target),
-        (Some(policy), None) => policy.clone(),
-        (None, Some(target)) => Policy::for_room(target).with_target(target),
-        (None, None) => {
-            let profile = match &options.profile {
-                Some(profile) => std::sync::Arc::clone(profile),
-                None => counter.count(request, options)?.profile,
-            };
-            Policy::for_model(&profile)
-        }
-    })
 }
 
 fn untouched(request: &Request, before: u64) -> String {
@@ -185,49 +215,49 @@ fn show(request: &Request, plan: &Plan, counter: &Counter, options: &CountOption
 }
 
 /// JSON Lines in, JSON Lines out: each answered under its id, errors included.
-fn batch(args: &CompactArgs, counter: &Counter, policy: Option<&Policy>, output: &mut Output) -> Result<Status> {
-    let pages = args.store.open()?;
-    let mut reader = BufReader::new(input::open(&args.body.file)?);
-    let mut line = String::new();
-    loop {
-        line.clear();
-        let read = reader
-            .by_ref()
-            .take(limits::MAX_BODY_BYTES as u64 + 1)
-            .read_line(&mut line)
-            .map_err(|e| Error::new(Kind::Unavailable, format!("{} can't be read", input::shown(&args.body.file))).caused_by(e))?;
-        if read == 0 {
-            return Ok(Status::Done);
-        }
-        if line.trim().is_empty() {
-            continue;
-        }
-        let id = slice(&line, "/id").unwrap_or("null").to_owned();
-        let answer = match one(&line, args, counter, policy, &pages) {
-            Ok(answer) => answer,
-            Err(error) => json!({"error": error.to_json()}).to_string(),
-        };
-        output.line(&format!("{{\"id\":{id},{}", answer.strip_prefix('{').unwrap_or(&answer)))?;
-    }
+fn batch(job: &Job<'_>, output: &mut Output) -> Result<Status> {
+    let pages = job.args.store.open()?;
+    lines(&job.args.body.file, |line| {
+        let id =
+            std::str::from_utf8(line).ok().and_then(|line| slice(line, "/id").ok()).filter(|id| serde_json::from_str::<Value>(id).is_ok());
+        let id = id.unwrap_or("null");
+        let answer = one(line, job, &pages).unwrap_or_else(|error| json!({"error": error.to_json()}).to_string());
+        output.line(&format!("{{\"id\":{id},{}", answer.strip_prefix('{').unwrap_or(&answer)))
+    })?;
+    Ok(Status::Done)
 }
 
 /// Answers one line of a batch.
-fn one(line: &str, args: &CompactArgs, counter: &Counter, policy: Option<&Policy>, pages: &Pages) -> Result<String> {
-    let entry: Value = serde_json::from_str(line).map_err(|e| Error::new(Kind::InvalidInput, "the line is not valid JSON").caused_by(e))?;
+fn one(line: &[u8], job: &Job<'_>, pages: &Pages) -> Result<String> {
+    let args = job.args;
+    let entry = parse(line)?;
+    let line = std::str::from_utf8(line).map_err(|_| Error::new(Kind::InvalidInput, "the line is not UTF-8"))?;
     let raw = slice(line, "/request").map_err(|_| Error::invalid("", "`request` is missing; expected a request body"))?;
-    let format = match (entry["format"].as_str(), args.body.format.0) {
+    let text = |key: &str| match entry.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(_) => Err(Error::invalid(format!("/{key}"), "expected a string")),
+    };
+    let format = match (text("format")?, args.body.format.0) {
+        (Some("auto"), _) => None,
         (Some(name), _) => Some(name.parse::<Format>().map_err(|e| e.at("/format"))?),
         (None, format) => format,
     };
-    let request = match format {
+    let original = match format {
         Some(format) => Request::parse(raw.as_bytes(), format)?,
         None => Request::detect(raw.as_bytes())?.0,
     };
-    let options = args.model.options_for(counter, &request.conversation()?, entry["model"].as_str(), args.model.provider()?)?;
-    let policy = policy_for(policy, entry["target"].as_u64().or(args.target), counter, &request, &options)?;
-    match plan(&request, counter, &options, &policy, pages)? {
+    let target = match entry.get("target") {
+        None | Some(Value::Null) => args.target,
+        Some(value) => Some(value.as_u64().ok_or_else(|| Error::invalid("/target", "expected a whole number of tokens"))?),
+    };
+    let model = text("model")?;
+    let request = job.mended(&original, model)?;
+    let options = args.model.options_for(&job.counter, &request.conversation()?, model, args.model.provider()?)?;
+    let policy = job.policy(target, &request, &options)?;
+    match job.decide(&request, &options, &policy, pages)? {
         Decision::Nothing { before } => Ok(untouched(&request, before)),
-        Decision::Plan(plan) => Ok(plan.apply(&request, pages)?.to_json_text()),
+        Decision::Plan(plan) => Ok(plan.apply(&original, pages)?.to_json_text()),
         Decision::Stuck(stuck) => Ok(json!({"error": stuck.to_json()}).to_string()),
     }
 }

@@ -9,6 +9,7 @@ mod budget;
 mod check;
 mod compact;
 mod count;
+mod endpoint;
 mod eval;
 mod input;
 mod loadline;

@@ -1,9 +1,9 @@
 //! `plimsoll page`: read, search and size what compaction cut; and where the command line keeps it.
 
 use super::output::{Output, Status};
-use crate::compact::plan_pages;
+use crate::compact::search_kept;
 use crate::error::{Error, Kind, Result};
-use crate::pages::Pages;
+use crate::pages::{Clock, Pages};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -19,11 +19,17 @@ pub(super) struct StoreArgs {
     tenant: String,
 }
 
+/// The time of day, for stores.
+pub(super) fn clock() -> Clock {
+    #[expect(clippy::disallowed_methods, reason = "the edge that tells the store the time")]
+    std::sync::Arc::new(|| std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+}
+
 impl StoreArgs {
     /// The tenant's pages on disk.
     #[cfg(feature = "pages-disk")]
     pub(super) fn open(&self) -> Result<Pages> {
-        use crate::pages::{Clock, DiskStore, StoreLimits};
+        use crate::pages::{DiskStore, StoreLimits};
         let folder = match &self.store {
             Some(folder) => folder.clone(),
             None => std::env::var_os("XDG_DATA_HOME")
@@ -32,10 +38,7 @@ impl StoreArgs {
                 .map(|data| data.join("plimsoll"))
                 .ok_or_else(|| Error::new(Kind::InvalidInput, "no folder for pages is known; name one with --store"))?,
         };
-        #[expect(clippy::disallowed_methods, reason = "the edge that tells the store the time")]
-        let clock: Clock =
-            std::sync::Arc::new(|| std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs()));
-        Pages::new(std::sync::Arc::new(DiskStore::open(&folder, StoreLimits::default(), clock)?), &self.tenant)
+        Pages::new(std::sync::Arc::new(DiskStore::open(&folder, StoreLimits::default(), clock())?), &self.tenant)
     }
 
     /// Without the disk store pages would not outlive the process.
@@ -100,19 +103,7 @@ pub(super) fn run(args: &PageArgs, output: &mut Output) -> Result<Status> {
             }
         }
         PageCommand::Search { reference, regex, limit, store } => {
-            let pages = store.open()?;
-            let references = if reference.starts_with("pl_") { plan_pages(&pages, reference)? } else { vec![reference.clone()] };
-            let (mut found, mut more) = (Vec::new(), false);
-            for reference in references {
-                let left = limit.saturating_sub(found.len());
-                if left == 0 {
-                    more = true;
-                    break;
-                }
-                let (hits, rest) = pages.search(&reference, regex, left)?;
-                more |= rest;
-                found.extend(hits.into_iter().map(|hit| (reference.clone(), hit)));
-            }
+            let (found, more) = search_kept(&store.open()?, reference, regex, *limit)?;
             if output.json() {
                 let hits: Vec<Value> =
                     found.iter().map(|(r, hit)| json!({"ref": r, "line": hit.line, "page": hit.page, "text": hit.text})).collect();

@@ -3,12 +3,17 @@
 //! The only place that reads the service's settings from flags and the environment. Listens on loopback unless told otherwise.
 
 use super::args::TableArgs;
+use super::endpoint::EndpointArgs;
 use super::output::{Output, Status};
+use super::page::clock;
 use crate::count::Counter;
 use crate::error::{Error, Kind, Result};
+use crate::pages::{MemoryStore, PageStore, StoreLimits};
 use crate::server::{self, Ended, ServerConfig};
 use clap::Args;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Arguments of `serve`.
@@ -37,6 +42,58 @@ pub(super) struct ServeArgs {
     /// Longest time a call may take in seconds, whatever deadline it brings.
     #[arg(long, value_name = "SECONDS", env = "PLIMSOLL_CALL_LIMIT")]
     call_limit: Option<u64>,
+    #[command(flatten)]
+    pages: PagesArgs,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+}
+
+/// Where the service keeps what compaction cuts.
+#[derive(Args, Debug)]
+struct PagesArgs {
+    /// Folder of the page store; without it pages are in memory and end with the process.
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_STORE")]
+    store: Option<PathBuf>,
+    /// Days that pages and plans are kept after they were last written; 0 keeps them.
+    #[arg(long, default_value_t = 30, value_name = "DAYS", env = "PLIMSOLL_PAGE_DAYS")]
+    page_days: u64,
+    /// Most that the store keeps, in MiB; without it 65536 on disk and 1024 in memory.
+    #[arg(long, value_name = "MIB", env = "PLIMSOLL_STORE_MIB")]
+    store_max: Option<u64>,
+    /// Most that one tenant keeps, in MiB; without it a sixteenth of the store on disk, a quarter in memory.
+    #[arg(long, value_name = "MIB", env = "PLIMSOLL_TENANT_MIB")]
+    tenant_max: Option<u64>,
+    /// When full, let the oldest pages go instead of refusing to compact; undo then ends with them.
+    #[arg(long, env = "PLIMSOLL_EVICT")]
+    evict: bool,
+}
+
+impl PagesArgs {
+    fn open(&self) -> Result<Arc<dyn PageStore>> {
+        let (total, share) = if self.store.is_some() { (65_536, 16) } else { (1_024, 4) };
+        let total = self.store_max.unwrap_or(total);
+        let tenant = self.tenant_max.unwrap_or(total / share);
+        if total == 0 || tenant == 0 || tenant > total {
+            return Err(Error::new(
+                Kind::InvalidInput,
+                format!("a tenant's {tenant} MiB of the store's {total} MiB; expected 1 to all of it"),
+            ));
+        }
+        let limits = StoreLimits {
+            tenant_bytes: tenant.saturating_mul(1 << 20),
+            total_bytes: total.saturating_mul(1 << 20),
+            ttl_seconds: self.page_days.saturating_mul(24 * 3600),
+            evict: self.evict,
+            ..StoreLimits::default()
+        };
+        match &self.store {
+            None => Ok(Arc::new(MemoryStore::new(limits, clock()))),
+            #[cfg(feature = "pages-disk")]
+            Some(folder) => Ok(Arc::new(crate::pages::DiskStore::open(folder, limits, clock())?)),
+            #[cfg(not(feature = "pages-disk"))]
+            Some(_) => Err(Error::new(Kind::Unsupported, "this build has no page store on disk (feature `pages-disk`)")),
+        }
+    }
 }
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result<Status> {
@@ -78,6 +135,8 @@ fn config(args: &ServeArgs) -> Result<ServerConfig> {
     }
     config.queue = args.queue.unwrap_or(config.queue);
     config.call_limit = args.call_limit.map(Duration::from_secs);
+    config.store = args.pages.open()?;
+    config.summarizer = args.endpoint.summarizer()?;
     Ok(config)
 }
 

@@ -6,8 +6,9 @@
 use super::plan::{Plan, PlannedEdit};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request, quote};
-use crate::pages::{Entry, Pages};
+use crate::pages::{Entry, Hit, Pages, reference};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What was done.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Outcome {
     pub undo: String,
     /// Tokens at the start of the prompt that a provider's cache still holds.
     pub cache_broken_from: u64,
+    /// Tasks whose summary by a host or endpoint stands in the new request.
+    pub summarized: Vec<usize>,
 }
 
 /// A plan as it is kept.
@@ -36,7 +39,8 @@ struct Record {
 }
 
 impl Plan {
-    /// Keeps what the plan cuts, then hands the new request out.
+    /// Keeps what the plan cuts, then hands the new request out. `original` is what undo gives back: the request that was
+    /// planned, or the one that it was mended from.
     ///
     /// # Errors
     /// As [`crate::PageStore::put`]; the request is then as it was, and nothing was cut.
@@ -47,17 +51,20 @@ impl Plan {
             request: original.text().to_owned(),
             pages: self.edits.iter().filter_map(|edit| edit.reference.clone()).collect(),
         };
+        let planned = xxh3_64(original.text().as_bytes()) == self.planned;
+        let id = if planned { self.id } else { reference("pl", pages.tenant(), &format!("{}\u{0}{}", self.id, original.text())) };
         let text = serde_json::to_string(&record).map_err(|e| Error::new(Kind::Internal, "a plan could not be written").caused_by(e))?;
         let mut entries = self.pages;
-        entries.push(Entry { id: self.id.clone(), text });
+        entries.push(Entry { id: id.clone(), text });
         pages.keep_all(&entries).map_err(|e| e.context("keeping what the plan cuts"))?;
         Ok(Outcome {
             request: self.request,
             before: self.before,
             after: self.after,
             edits: self.edits,
-            undo: self.id,
+            undo: id,
             cache_broken_from: self.cache_broken_from,
+            summarized: self.summarized,
         })
     }
 }
@@ -80,6 +87,27 @@ pub fn plan_pages(pages: &Pages, plan: &str) -> Result<Vec<String>> {
     let mut list = record(pages, plan)?.pages;
     list.dedup();
     Ok(list)
+}
+
+/// Searches a page, or with a plan's id all that the plan cut: the first `limit` matching lines with the reference of each,
+/// and whether there are more.
+///
+/// # Errors
+/// As [`undo`] and [`Pages::search`].
+pub fn search_kept(pages: &Pages, reference: &str, pattern: &str, limit: usize) -> Result<(Vec<(String, Hit)>, bool)> {
+    let references = if reference.starts_with("pl_") { plan_pages(pages, reference)? } else { vec![reference.to_owned()] };
+    let (mut found, mut more) = (Vec::new(), false);
+    for reference in references {
+        let left = limit.saturating_sub(found.len());
+        if left == 0 {
+            more = true;
+            break;
+        }
+        let (hits, rest) = pages.search(&reference, pattern, left)?;
+        more |= rest;
+        found.extend(hits.into_iter().map(|hit| (reference.clone(), hit)));
+    }
+    Ok((found, more))
 }
 
 fn record(pages: &Pages, plan: &str) -> Result<Record> {

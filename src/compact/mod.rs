@@ -19,7 +19,7 @@ mod standin;
 mod summary;
 mod tools;
 
-pub use apply::{Outcome, plan_pages, undo};
+pub use apply::{Outcome, plan_pages, search_kept, undo};
 #[cfg(feature = "endpoint")]
 pub use endpoint::{Endpoint, EndpointSummarizer};
 pub use floor::{Stuck, StuckPart};

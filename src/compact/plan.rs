@@ -106,6 +106,10 @@ pub struct Plan {
     pub break_even_turns: Option<f64>,
     /// What a host or endpoint may summarize better; empty for the built-in summarizer.
     pub tasks: Vec<SummaryTask>,
+    /// Tasks whose summary by a host or endpoint was taken.
+    pub summarized: Vec<usize>,
+    /// Hash of the request that was planned.
+    pub(super) planned: u64,
     pub(super) request: Request,
     pub(super) pages: Vec<Entry>,
     pub(super) slots: Vec<Slot>,
@@ -249,6 +253,8 @@ fn finish(
         cache_broken_from,
         break_even_turns: None,
         tasks: built.tasks.into_iter().map(|(task, _, _)| task).collect(),
+        summarized: Vec::new(),
+        planned: xxhash_rust::xxh3::xxh3_64(original.as_bytes()),
         request: new,
         pages: built.pages,
         slots,
@@ -353,6 +359,7 @@ impl Plan {
             if total <= self.target && total < self.before && smaller {
                 request = candidate;
                 after = total;
+                self.summarized.push(task.index);
             }
         }
         if after != self.after || request.text() != self.request.text() {

@@ -7,6 +7,7 @@ use super::plan::Step;
 use crate::error::{Error, Kind, Result};
 use crate::models::Profile;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::Arc;
 
 /// A number of tokens, or a share of the window's room for input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -185,6 +186,20 @@ impl Policy {
             summary_tokens: default.summary_tokens.min(tokens / 12).max(100),
             ..default
         }
+    }
+
+    /// The policy for one request: the one given, or a sound default for the target or else for the model; a target takes the
+    /// place of both marks.
+    ///
+    /// # Errors
+    /// Whatever `profile` errs with; it is asked only when neither a policy nor a target is given.
+    pub fn choose(given: Option<&Self>, target: Option<u64>, profile: impl FnOnce() -> Result<Arc<Profile>>) -> Result<Self> {
+        Ok(match (given, target) {
+            (Some(policy), Some(target)) => policy.clone().with_target(target),
+            (Some(policy), None) => policy.clone(),
+            (None, Some(target)) => Self::for_room(target).with_target(target),
+            (None, None) => Self::for_model(&*profile()?),
+        })
     }
 
     /// The same policy with both marks at `target` tokens: act when over it, end at or under it.

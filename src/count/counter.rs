@@ -6,7 +6,7 @@
 use super::render::{self, RenderContext};
 use super::{Breakdown, Confidence, ReasoningMemory};
 use crate::error::{Error, Kind, Result};
-use crate::format::Request;
+use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
 use crate::tokenizer::{Tokenizer, VocabularyStore};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -135,6 +135,18 @@ impl Counter {
         corrections.apply(&profile, provider).map_or(profile, Arc::new)
     }
 
+    /// The profile that a request is counted by.
+    ///
+    /// # Errors
+    /// [`Kind::UnknownModel`] with near names; [`Kind::InvalidInput`] when neither body nor options name a model.
+    pub fn profile_for(&self, conversation: &Conversation<'_>, options: &CountOptions) -> Result<Arc<Profile>> {
+        match (&options.profile, options.model.as_deref().or(conversation.model)) {
+            (Some(profile), _) => Ok(Arc::clone(profile)),
+            (None, Some(model)) => self.profile(model, options.provider.as_ref()),
+            (None, None) => Err(Error::new(Kind::InvalidInput, "the body names no model; name one beside it")),
+        }
+    }
+
     /// Counts one request.
     ///
     /// # Errors
@@ -142,13 +154,7 @@ impl Counter {
     /// model isn't in the table; [`Kind::LimitExceeded`] over a cap.
     pub fn count(&self, request: &Request, options: &CountOptions) -> Result<Count> {
         let conversation = request.conversation()?;
-        let profile = match (&options.profile, options.model.as_deref().or(conversation.model)) {
-            (Some(profile), _) => Arc::clone(profile),
-            (None, Some(model)) => self.profile(model, options.provider.as_ref())?,
-            (None, None) => {
-                return Err(Error::new(Kind::InvalidInput, "the body names no model; name one beside it"));
-            }
-        };
+        let profile = self.profile_for(&conversation, options)?;
         let breakdown = render::render(&RenderContext {
             conversation: &conversation,
             profile: &profile,

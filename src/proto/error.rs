@@ -56,14 +56,20 @@ pub(crate) fn detail_of(error: &Error) -> v1::ErrorDetail {
         path: error.path().map(str::to_owned),
         offset: error.offset(),
         suggestions: error.suggestions().to_vec(),
+        findings: Vec::new(),
     }
 }
 
 /// The status of an error: code, message, and the typed detail in the form that every language's status library reads.
 #[cfg(feature = "server")]
 pub(crate) fn status_of(error: &Error) -> Status {
+    status_with(error, &detail_of(error))
+}
+
+/// As [`status_of`], with a detail that says more.
+#[cfg(feature = "server")]
+pub(crate) fn status_with(error: &Error, detail: &v1::ErrorDetail) -> Status {
     let code = code_of(error.kind());
-    let detail = detail_of(error);
     let inside = matches!(error.kind(), Kind::Internal | Kind::Corrupt);
     let message = if inside { detail.message.clone() } else { error.to_string() };
     let packed = prost_types::Any { type_url: DETAIL_URL.to_owned(), value: detail.encode_to_vec() };
@@ -85,13 +91,16 @@ pub(crate) fn error_from_detail(detail: v1::ErrorDetail) -> Error {
     error
 }
 
+/// The detail that a status carries.
+pub(crate) fn detail_in(status: &Status) -> Option<v1::ErrorDetail> {
+    let details = v1::StatusDetails::decode(status.details()).ok()?;
+    let found = details.details.into_iter().find(|any| any.type_url == DETAIL_URL)?;
+    v1::ErrorDetail::decode(found.value.as_slice()).ok()
+}
+
 /// The error that a status tells of: its detail where it carries one, else the kind nearest to its code.
 pub(crate) fn error_from_status(status: Status) -> Error {
-    let detail = v1::StatusDetails::decode(status.details())
-        .ok()
-        .and_then(|details| details.details.into_iter().find(|any| any.type_url == DETAIL_URL))
-        .and_then(|any| v1::ErrorDetail::decode(any.value.as_slice()).ok());
-    if let Some(detail) = detail {
+    if let Some(detail) = detail_in(&status) {
         return error_from_detail(detail).caused_by(status);
     }
     let kind = match status.code() {

@@ -5,9 +5,9 @@
 
 mod error;
 
+pub(crate) use error::{detail_in, error_from_detail, error_from_status};
 #[cfg(feature = "server")]
-pub(crate) use error::{detail_of, status_of};
-pub(crate) use error::{error_from_detail, error_from_status};
+pub(crate) use error::{detail_of, status_of, status_with};
 
 /// Messages, clients and server traits of `plimsoll.v1`.
 #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]

@@ -2,13 +2,16 @@
 //!
 //! Filled by `plimsoll serve` from flags and by embedding hosts; taken apart by [`super::run`].
 
+use crate::compact::Summarizer;
 use crate::count::Counter;
 use crate::limits;
+use crate::pages::{MemoryStore, PageStore};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A server's settings. [`ServerConfig::default`] suits a machine of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerConfig {
     /// Counts; carries the model table.
     pub counter: Counter,
@@ -24,6 +27,23 @@ pub struct ServerConfig {
     pub call_limit: Option<Duration>,
     /// Calls at a time on one connection (128).
     pub streams: u32,
+    /// Where compaction keeps what it cuts (256 MiB in memory, the oldest go first).
+    pub store: Arc<dyn PageStore>,
+    /// Who writes summaries for policies that name the endpoint (nobody: such a policy is refused).
+    pub summarizer: Option<Arc<dyn Summarizer + Send + Sync>>,
+}
+
+impl std::fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("message_bytes", &self.message_bytes)
+            .field("workers", &self.workers)
+            .field("queue", &self.queue)
+            .field("drain", &self.drain)
+            .field("call_limit", &self.call_limit)
+            .field("streams", &self.streams)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ServerConfig {
@@ -37,6 +57,8 @@ impl Default for ServerConfig {
             drain: Duration::from_secs(10),
             call_limit: None,
             streams: 128,
+            store: Arc::new(MemoryStore::default()),
+            summarizer: None,
         }
     }
 }

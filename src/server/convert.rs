@@ -2,6 +2,7 @@
 //!
 //! Called by `rpc`. Every enum is matched exhaustively, so that a new variant of the domain can't be forgotten here.
 
+pub(super) mod compact;
 pub(super) mod turn;
 
 use crate::budget::{self, Budget, BudgetPolicy, Limit, Margin, Remedy};
@@ -29,6 +30,13 @@ pub(super) fn budget(counter: &Counter, message: &v1::BudgetRequest) -> Result<v
 
 fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Count, Option<Provider>)> {
     let request = payload_in(message.payload.as_ref())?;
+    let (options, provider) = options_in(counter, message, &request)?;
+    let count = counter.count(&request, &options)?;
+    Ok((request, count, provider))
+}
+
+/// How a message wants its body counted, and whose endpoint it names.
+pub(super) fn options_in(counter: &Counter, message: &v1::CountRequest, request: &Request) -> Result<(CountOptions, Option<Provider>)> {
     let blank = v1::ModelChoice::default();
     let choice = message.model.as_ref().unwrap_or(&blank);
     let provider = provider_in(&choice.provider)?;
@@ -55,8 +63,7 @@ fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Coun
         stream: message.stream,
         memory: Arc::new(memory),
     };
-    let count = counter.count(&request, &options)?;
-    Ok((request, count, provider))
+    Ok((options, provider))
 }
 
 /// The body that a message carries.

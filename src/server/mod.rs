@@ -4,6 +4,7 @@
 //! the service) → `pool` (admission, deadline, a blocking thread) → `convert` (wire to domain and back) → the core.
 //! A further service adds its own proto, its own file beside `rpc`, and one line in `run`: see docs/grpc.md.
 
+mod compact;
 mod config;
 mod convert;
 mod pool;

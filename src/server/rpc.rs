@@ -2,6 +2,7 @@
 //!
 //! No method counts on an async thread, keeps state between calls, or logs what a request holds.
 
+use super::compact::Compaction;
 use super::convert;
 use super::pool::Pool;
 use super::turn::Followed;
@@ -17,12 +18,13 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-/// Both services. Cheap to clone.
+/// All services. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Rpc {
     pub(super) counter: Counter,
     pub(super) pool: Pool,
     pub(super) followed: Followed,
+    pub(super) compaction: Compaction,
 }
 
 impl Rpc {
@@ -37,12 +39,18 @@ impl Rpc {
         M: Send + 'static,
         T: Send + 'static,
     {
-        let (started, deadline) = (Instant::now(), self.pool.deadline(request.metadata()));
+        let deadline = self.pool.deadline(request.metadata());
         let (counter, message) = (self.counter.clone(), request.into_inner());
-        let result = self.pool.run(deadline, move || work(&counter, &message)).await;
+        self.timed(method, self.pool.run(deadline, move || work(&counter, &message))).await.map(Response::new)
+    }
+
+    /// Notes how a call ended and how long it took.
+    pub(super) async fn timed<T>(&self, method: &'static str, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let started = Instant::now();
+        let result = call.await;
         let code = result.as_ref().map_or_else(Status::code, |_| tonic::Code::Ok);
         tracing::debug!(method, ?code, elapsed_ms = started.elapsed().as_secs_f64() * 1000.0);
-        result.map(Response::new)
+        result
     }
 }
 

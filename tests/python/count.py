@@ -6,19 +6,13 @@ prints one JSON line each: {"total", "sum", "confidence", "bound", "model"} or {
 
 import json
 import sys
-import tempfile
 
 import grpc
-from grpc_tools import protoc
-import grpc_tools
-import os
+
+import stubs
 
 address, protos = sys.argv[1:3]
-out = tempfile.mkdtemp()
-files = sorted(f"plimsoll/v1/{name}" for name in os.listdir(f"{protos}/plimsoll/v1") if name.endswith(".proto"))
-include = os.path.join(os.path.dirname(grpc_tools.__file__), "_proto")
-assert protoc.main(["protoc", f"-I{protos}", f"-I{include}", f"--python_out={out}", f"--grpc_python_out={out}", *files]) == 0
-sys.path.insert(0, out)
+stubs.make(protos)
 
 from plimsoll.v1 import count_pb2, count_pb2_grpc, error_pb2, model_pb2, model_pb2_grpc, request_pb2  # noqa: E402
 
@@ -30,17 +24,6 @@ models = model_pb2_grpc.ModelServiceStub(channel)
 def request(line):
     payload = request_pb2.Payload(format=request_pb2.Format.Value(line["format"]), body=line["body"].encode())
     return count_pb2.CountRequest(payload=payload)
-
-
-def detail(error):
-    """The typed detail of a failed call, from the standard status trailer."""
-    for key, value in error.trailing_metadata():
-        if key == "grpc-status-details-bin":
-            status = error_pb2.StatusDetails.FromString(value)
-            found = error_pb2.ErrorDetail()
-            if status.details[0].Unpack(found):
-                return found
-    raise AssertionError("a failed call without a detail")
 
 
 lines = [json.loads(line) for line in sys.stdin]
@@ -57,7 +40,7 @@ for line in lines:
             "model": answer.model,
         }))
     except grpc.RpcError as error:
-        found = detail(error)
+        found = stubs.detail(error)
         single.append(None)
         print(json.dumps({
             "code": error.code().name,
