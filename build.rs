@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+#[allow(dead_code, clippy::inline_always, reason = "what reads the tables is the crate's")]
 #[path = "src/tokenizer/prepare.rs"]
 mod prepare;
 
@@ -44,6 +45,8 @@ fn vocabulary(out: &Path, name: &str, bpe: &tiktoken_rs::CoreBPE, limit: u32) {
     write("offsets", tables.offsets.as_flattened());
     write("text", &tables.text);
     write("whole", tables.whole.as_flattened());
+    write("joins", tables.joins.as_flattened());
+    write("words", tables.words.as_flattened());
 }
 
 /// One byte of class bits a code point, in pages of 256 that are kept once. The bits are those of `classes.rs`.
@@ -62,6 +65,7 @@ fn classes(out: &Path) {
             of[from as usize..=to as usize].fill(bits);
         }
     }
+    std::fs::write(out.join("class.low"), &of[..65_536 + 3]).unwrap();
     let mut pages: Vec<&[u8]> = Vec::new();
     let mut seen: HashMap<&[u8], u8> = HashMap::new();
     let mut index = Vec::new();

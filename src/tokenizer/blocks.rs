@@ -1,13 +1,18 @@
-//! The block splitter: piece starts of 64 ASCII bytes at once, by algebra on bit masks, without a branch a piece.
+//! The block splitter: piece starts of 64 bytes at once, by algebra on bit masks, without a branch a piece.
 //!
 //! A block begins on a piece start, so that nothing is carried from block to block: each is a pure function of its 64
 //! bytes. The result holds only starts that are certain whatever follows; the last piece of a block has no certain
-//! end and becomes the beginning of the next block. Whatever the algebra does not cover (non-ASCII, a slash after line
-//! ends after punctuation, blank lines with spaces in them) ends the certain part; the scalar automaton (`split.rs`)
-//! takes one piece there. Classification of bytes is the only part that differs between machines (`simd.rs`).
+//! end and becomes the beginning of the next block. Characters beyond ASCII have their class looked up one by one and then take part
+//! with all their bytes. Whatever the algebra does not cover (wide numbers and white space, marks that no letter precedes, a
+//! capital behind a letter without case, a slash after line ends after punctuation, blank lines with spaces in them) ends the
+//! certain part; the scalar automaton (`split.rs`) takes one piece there. Classification of bytes is the only part that
+//! differs between machines (`simd.rs`).
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets in a block are under 64")]
 
+use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, SPACE, UPPER};
+use super::pieces::{self, BELOW_COUNT, Batch, Line, Tiny, WAYS};
+use super::prepare::Joins;
 use super::split::{Family, Word};
 
 /// Bytes of a block, one bit each.
@@ -33,11 +38,42 @@ pub(super) struct Masks {
     pub(super) wide: u64,
 }
 
+/// Which characters of a block are what beyond ASCII, bit 0 for the first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wide {
+    /// First bytes of characters by their length: two, three, four.
+    pub(super) leads: [u64; 3],
+    /// First bytes of characters of three bytes that are letters without case for sure: U+5000 to U+9FFF and U+B000 to U+CFFF.
+    pub(super) caseless: u64,
+}
+
 /// Classifies the bytes of a block.
 pub(super) trait Classify {
     /// Whether blocks pay at all; without, the automaton does everything.
     const BLOCKS: bool = true;
     fn masks(block: &[u8; BLOCK]) -> Masks;
+    fn wide(block: &[u8; BLOCK]) -> Wide;
+    /// The classes of the characters that start at the bits of `leads`. Of one that the block's end cuts off, any.
+    fn classes(block: &[u8; BLOCK], leads: u64) -> ByClass {
+        classify(block, leads, classes::of)
+    }
+    /// The slot that holds `key` (low and high half) below its count, or [`WAYS`].
+    fn find(line: &Line, key: (u64, u64)) -> usize;
+    /// [`pieces::count_tiny`].
+    fn tiny(text: &[u8], batch: &mut Batch, from: usize, table: &Tiny) -> usize {
+        pieces::count_tiny(text, batch, from, table)
+    }
+    /// Adds the pieces that end at the bits of `starts` in a block that starts at `base`, and does for them what [`Self::tiny`] does.
+    fn tiny_of_block(text: &[u8], _block: &[u8; BLOCK], mut starts: u64, base: u32, batch: &mut Batch, table: &Tiny) -> usize {
+        let from = batch.pieces;
+        while starts != 0 {
+            batch.push(base + starts.trailing_zeros());
+            starts &= starts - 1;
+        }
+        pieces::count_tiny(text, batch, from, table)
+    }
+    /// Asks for a line that will be read soon.
+    fn prefetch<T>(lines: &[T], line: usize);
 }
 
 /// Byte by byte: what the others must equal.
@@ -62,6 +98,24 @@ impl Classify for Scalar {
         }
         masks
     }
+
+    fn wide(block: &[u8; BLOCK]) -> Wide {
+        let mut wide = Wide::default();
+        for (at, byte) in block.iter().enumerate() {
+            for (leads, range) in wide.leads.iter_mut().zip([0xC0..=0xDF, 0xE0..=0xEF, 0xF0..=0xFF]) {
+                *leads |= u64::from(range.contains(byte)) << at;
+            }
+            wide.caseless |= u64::from(matches!(byte, 0xE5..=0xE9 | 0xEB..=0xEC)) << at;
+        }
+        wide
+    }
+
+    fn find(line: &Line, key: (u64, u64)) -> usize {
+        let key = u128::from(key.0) | u128::from(key.1) << 64;
+        line.iter().position(|slot| (slot ^ key) & BELOW_COUNT == 0).unwrap_or(WAYS)
+    }
+
+    fn prefetch<T>(_lines: &[T], _line: usize) {}
 }
 
 /// The bits below `at` (0 to 64).
@@ -70,11 +124,101 @@ const fn below(at: u32) -> u64 {
     if at >= 64 { u64::MAX } else { (1 << at) - 1 }
 }
 
+/// The wide characters of a block by class, each as the bit of its first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ByClass {
+    pub(super) upper: u64,
+    pub(super) lower: u64,
+    pub(super) caseless: u64,
+    pub(super) mark: u64,
+    /// Numbers and white space.
+    pub(super) uncovered: u64,
+}
+
+/// Looks up the classes of the characters that start at the bits of `leads`, one by one.
+#[inline(always)]
+pub(super) fn classify(block: &[u8; BLOCK], mut leads: u64, class_of: impl Fn(u32) -> u8) -> ByClass {
+    // By the place of the class's bit; twice, since one character after the other is mostly of the same class and would wait for its turn.
+    let mut of = [[0_u64; 8]; 2];
+    while leads != 0 {
+        for of in &mut of {
+            if leads == 0 {
+                break;
+            }
+            let at = leads.trailing_zeros();
+            leads &= leads - 1;
+            let (code, _) = classes::decode(&block[at as usize..]);
+            of[class_of(code).trailing_zeros() as usize & 7] |= 1 << at;
+        }
+    }
+    let of = |class: u8| of[0][class.trailing_zeros() as usize] | of[1][class.trailing_zeros() as usize];
+    ByClass { upper: of(UPPER), lower: of(LOWER), caseless: of(CASELESS), mark: of(MARK), uncovered: of(NUMBER) | of(SPACE) | of(NEWLINE) }
+}
+
+/// The classes of a block's wide characters, with all their bytes.
+struct Classes {
+    upper: u64,
+    lower: u64,
+    caseless: u64,
+    mark: u64,
+    /// First bytes of characters by their length: two, three, four.
+    lengths: [u64; 3],
+    /// Where the first character starts that the algebra does not cover.
+    certain: u32,
+}
+
+/// Looks up the classes of the wide characters among the first `length` bytes of a block.
+#[inline(always)]
+fn classes_of<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize) -> Classes {
+    let wide = C::wide(block);
+    let [two, three, four] = wide.leads;
+    let mut found = if F::HAN {
+        // Han characters are none of the algebra's business.
+        classify(block, two | three | four, |code| if classes::is_han(code) { NUMBER } else { classes::of(code) })
+    } else {
+        let mut found = C::classes(block, (two | three | four) & !wide.caseless);
+        found.caseless |= wide.caseless;
+        found
+    };
+    // The last character may be cut off by the end of the block.
+    let certain = length as u32;
+    let cut_off = |leads: u64, bytes: u32| leads & !below(certain.saturating_sub(bytes - 1));
+    found.uncovered |= cut_off(two, 2) | cut_off(three, 3) | cut_off(four, 4);
+    let all = |leads: u64| leads | leads << 1 | (leads & !two) << 2 | (leads & four) << 3;
+    Classes {
+        upper: all(found.upper),
+        lower: all(found.lower),
+        caseless: all(found.caseless),
+        mark: all(found.mark),
+        lengths: wide.leads,
+        certain: certain.min(found.uncovered.trailing_zeros()),
+    }
+}
+
 /// Certain piece starts among the first `length` bytes of a block that itself begins on a start; bit 0 is left out.
 #[inline(always)]
-pub(super) fn starts<F: Family>(block: &[u8; BLOCK], length: usize, masks: &Masks) -> u64 {
-    let mut certain = masks.wide.trailing_zeros().min(length as u32);
-    let letter = masks.upper | masks.lower;
+pub(super) fn starts<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize, masks: &Masks) -> u64 {
+    if masks.wide == 0 {
+        let classes = Classes { upper: 0, lower: 0, caseless: 0, mark: 0, lengths: [0; 3], certain: length as u32 };
+        return starts_of::<F>(block, masks, &classes);
+    }
+    starts_of::<F>(block, masks, &classes_of::<F, C>(block, length))
+}
+
+#[inline(always)]
+fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -> u64 {
+    let mut certain = classes.certain;
+    let upper = masks.upper | classes.upper;
+    let lower = masks.lower | classes.lower;
+    let mut letter = upper | lower | classes.caseless;
+    if matches!(F::WORD, Word::Cased | Word::Marked) {
+        // A mark belongs to the letters before it.
+        letter |= classes.mark;
+        certain = certain.min((letter & !(letter << 1) & classes.mark).trailing_zeros());
+    }
+    if matches!(F::WORD, Word::Cased) {
+        certain = certain.min((upper & (classes.caseless | classes.mark) << 1).trailing_zeros());
+    }
     let other = !(letter | masks.digit | masks.blank) & below(certain);
     // Line ends that belong to the punctuation before them: the rows of line ends that start right behind some.
     let tail = if F::TAIL {
@@ -105,9 +249,13 @@ pub(super) fn starts<F: Family>(block: &[u8; BLOCK], length: usize, masks: &Mask
         blank_starts = blank_first | blank_last;
     } else {
         other_starts = other & !(other << 1) & !(masks.space << 1);
-        let joins = (blank & !masks.newline) | other_starts;
+        // The last byte of a character that may stand before a word.
+        let [two, three, four] = classes.lengths;
+        let one = other_starts & !masks.wide;
+        let others = one | (other_starts & two) << 1 | (other_starts & three) << 2 | (other_starts & four) << 3;
+        let joins = (blank & !masks.newline) | others;
         let rows = letter & !(letter << 1) & !(joins << 1);
-        letter_starts = if matches!(F::WORD, Word::Cased) { rows | (masks.upper & (masks.lower << 1)) } else { rows };
+        letter_starts = if matches!(F::WORD, Word::Cased) { rows | (upper & (lower << 1)) } else { rows };
         digit_starts = if F::DIGITS == 1 {
             masks.digit
         } else {
@@ -144,6 +292,22 @@ pub(super) fn starts<F: Family>(block: &[u8; BLOCK], length: usize, masks: &Mask
     found & below(certain) & !1
 }
 
+/// Borders before `end` between characters of three bytes that no token of the vocabulary lies across.
+#[inline(always)]
+pub(super) fn cuts<C: Classify>(block: &[u8; BLOCK], end: u32, joins: Joins<'_>) -> u64 {
+    let mut borders = 0;
+    let leads = C::wide(block).leads[1] & below(end);
+    let mut rights = leads & leads << 3;
+    let code = |at: usize| block.get(at..at + 4).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes) >> 8);
+    while rights != 0 {
+        let at = rights.trailing_zeros();
+        rights &= rights - 1;
+        let (left, right) = (code(at as usize - 3), code(at as usize));
+        borders |= u64::from(!(joins.alone(left) | joins.alone(right) | joins.pair(left, right))) << at;
+    }
+    borders
+}
+
 /// Corrects the starts around contractions, and gives the new certain length.
 #[inline(always)]
 fn contractions<F: Family>(block: &[u8; BLOCK], all: u64, mut quotes: u64, mut certain: u32, found: &mut u64) -> u32 {
@@ -162,6 +326,11 @@ fn contractions<F: Family>(block: &[u8; BLOCK], all: u64, mut quotes: u64, mut c
         let long = match fold(at + 1) {
             b's' | b'd' | b'm' | b't' => false,
             b'l' | b'v' | b'r' if at + 2 >= certain => {
+                certain = at;
+                break;
+            }
+            // It may be the long s, which is an s in any case.
+            0xE5 if F::FOLD => {
                 certain = at;
                 break;
             }

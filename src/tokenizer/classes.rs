@@ -23,11 +23,16 @@ pub(super) const LETTER: u8 = UPPER | LOWER | CASELESS;
 
 static INDEX: &[u8; 4352] = include_bytes!(concat!(env!("OUT_DIR"), "/class.index"));
 static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/class.pages"));
+/// Class bits of the code points under 2^16, and three bytes behind them, so that four can be read at each.
+pub(super) static LOW: &[u8; 65_536 + 3] = include_bytes!(concat!(env!("OUT_DIR"), "/class.low"));
 static HAN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/class.han"));
 
 /// The class bits of a code point; exactly one is set.
 #[inline(always)]
 pub(super) fn of(code: u32) -> u8 {
+    if let Some(class) = LOW.get(code as usize).filter(|_| code < 0x1_0000) {
+        return *class;
+    }
     let page = INDEX.get((code >> 8) as usize).map_or(0, |page| usize::from(*page));
     PAGES.get(page << 8 | (code & 255) as usize).copied().unwrap_or(OTHER)
 }

@@ -5,10 +5,13 @@
 //! few slots shared by all threads: a call takes a free one and gives it back, so that a clone of the tokenizer costs nothing
 //! and memory doesn't grow with threads. Guards invariant 4; must not allocate per piece.
 
+#![allow(clippy::cast_possible_truncation, reason = "texts are counted in parts of at most 2^30 bytes")]
+
 use super::blocks::{self, BLOCK, Classify};
 use super::bpe::{self, Scratch, WINDOW};
 use super::engine::Engine;
-use super::pieces::{LONGEST, PieceCache};
+use super::pieces::{BATCH, Batch, Make, PieceCache};
+use super::prepare::Joins;
 use super::simd::{self, Job, Level};
 use super::split::{self, Family, Plain, Split};
 use super::vocabulary::Vocabulary;
@@ -19,6 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MOST_CACHES: usize = 16;
 /// Texts of at least twice this many bytes are counted by several threads.
 const SHARE_BYTES: usize = 256 << 10;
+/// Longest text that is counted in one go: offsets in it must fit into 32 bits.
+const LONGEST: usize = 1 << 30;
 /// How far a safe border is looked for from where a share should end.
 const BORDER_SEARCH: usize = 64 << 10;
 
@@ -35,7 +40,14 @@ pub(crate) struct Core {
 /// What one call at a time uses.
 struct State {
     pieces: PieceCache,
+    batch: Box<Batch>,
     scratch: Scratch,
+}
+
+impl State {
+    fn new() -> Self {
+        Self { pieces: PieceCache::new(), batch: Box::new(Batch::new()), scratch: Scratch::default() }
+    }
 }
 
 /// Runs `$body` with `$family` as the type of a split's constants.
@@ -158,14 +170,16 @@ impl Core {
     /// Counts on this thread; some number over `limit` when the count is over it.
     fn count_here(&self, text: &[u8], limit: usize) -> usize {
         let mut state = self.state();
-        let State { pieces, scratch } =
-            &mut **state.get_or_insert_with(|| Box::new(State { pieces: PieceCache::new(), scratch: Scratch::default() }));
+        let State { pieces, batch, scratch } = &mut **state.get_or_insert_with(|| Box::new(State::new()));
         let pass = Pass { vocabulary: &self.vocabulary, level: self.level, text, limit };
-        with_family!(self.split, F => simd::run(self.level, Counting::<F> { pass, pieces, scratch, family: std::marker::PhantomData }))
+        with_family!(self.split, F => simd::run(self.level, Counting::<F> { pass, pieces, batch, scratch, family: std::marker::PhantomData }))
     }
 
     /// Counts, sharing out large texts among threads at borders where every split cuts.
     fn count_up_to(&self, text: &[u8], limit: usize) -> usize {
+        if text.len() > LONGEST {
+            return self.count_huge(text, limit);
+        }
         let shares = (text.len() / SHARE_BYTES).min(self.threads);
         if shares < 2 {
             return self.count_here(text, limit);
@@ -187,6 +201,36 @@ impl Core {
             }
             count
         })
+    }
+}
+
+impl Core {
+    /// Counts a text of more than [`LONGEST`] bytes, part by part, or piece by piece where it has no border.
+    #[cold]
+    fn count_huge(&self, mut text: &[u8], limit: usize) -> usize {
+        let mut count = 0_usize;
+        while text.len() > LONGEST && count <= limit {
+            let Some(at) = safe_border(text, LONGEST - BORDER_SEARCH) else {
+                return count + self.count_plainly(text);
+            };
+            let (part, rest) = text.split_at(at);
+            count += self.count_up_to(part, limit - count);
+            text = rest;
+        }
+        if count > limit { count } else { count + self.count_up_to(text, limit - count) }
+    }
+
+    /// Counts without a cache, and without a bound on lengths.
+    pub(super) fn count_plainly(&self, text: &[u8]) -> usize {
+        let (mut count, mut scratch) = (0, Scratch::default());
+        with_family!(self.split, F => for_pieces::<F, blocks::Scalar>(text, |at, end| {
+            count += match &text[at..end] {
+                piece if piece.len() <= WINDOW => bpe::count_short(&self.vocabulary, piece),
+                piece => bpe::count_long(&self.vocabulary, piece, usize::MAX, &mut scratch),
+            };
+            true
+        }));
+        count
     }
 }
 
@@ -248,7 +292,7 @@ pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnM
     let mut at = 0;
     while at < text.len() {
         let base = at;
-        let mut starts = if C::BLOCKS && text[at] < 0x80 { block_starts::<F, C>(text, at) } else { 0 };
+        let mut starts = if C::BLOCKS { block_starts::<F, C>(text, at) } else { 0 };
         let mut end = if starts == 0 { split::next::<F>(&mut Plain(text), at) } else { base + starts.trailing_zeros() as usize };
         // One place where a piece is handed out, so that what is done with it is compiled into this loop.
         loop {
@@ -270,11 +314,11 @@ pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnM
 fn block_starts<F: Family, C: Classify>(text: &[u8], at: usize) -> u64 {
     let rest = &text[at..];
     if let Some(block) = rest.first_chunk::<BLOCK>() {
-        return blocks::starts::<F>(block, BLOCK, &C::masks(block));
+        return blocks::starts::<F, C>(block, BLOCK, &C::masks(block));
     }
     let mut padded = [0; BLOCK];
     padded[..rest.len()].copy_from_slice(rest);
-    blocks::starts::<F>(&padded, rest.len(), &C::masks(&padded))
+    blocks::starts::<F, C>(&padded, rest.len(), &C::masks(&padded))
 }
 
 /// What counting reads.
@@ -289,6 +333,7 @@ struct Pass<'a> {
 struct Counting<'a, F> {
     pass: Pass<'a>,
     pieces: &'a mut PieceCache,
+    batch: &'a mut Batch,
     scratch: &'a mut Scratch,
     family: std::marker::PhantomData<F>,
 }
@@ -298,17 +343,121 @@ impl<F: Family> Job for Counting<'_, F> {
 
     #[inline(always)]
     fn run<C: Classify>(self) -> usize {
-        let Self { pass, pieces, scratch, .. } = self;
+        let Self { pass, pieces, batch, scratch, .. } = self;
+        let text = pass.text;
+        let joins = pass.vocabulary.joins();
+        let mut at = 0;
+        let mut piece_end = 0;
         let mut count = 0;
-        for_pieces::<F, C>(pass.text, |at, end| {
-            count += if end - at <= LONGEST {
-                pieces.count(pass.text, at, end, |piece| missed(pass, piece))
-            } else {
-                uncached(pass, &pass.text[at..end], pass.limit.saturating_sub(count), scratch)
-            };
-            count <= pass.limit
-        });
-        count
+        loop {
+            batch.clear(at as u32);
+            // Pieces from here on have not been looked at.
+            let mut fresh = 0;
+            while batch.pieces < BATCH && at < text.len() {
+                if C::BLOCKS && at >= piece_end {
+                    let rest = &text[at..];
+                    let mut padded = [0; BLOCK];
+                    let (block, length) = if let Some(block) = rest.first_chunk::<BLOCK>() {
+                        (block, BLOCK)
+                    } else {
+                        padded[..rest.len()].copy_from_slice(rest);
+                        (&padded, rest.len())
+                    };
+                    let masks = C::masks(block);
+                    let mut starts = blocks::starts::<F, C>(block, length, &masks);
+                    if starts != 0 {
+                        let end = starts.ilog2();
+                        if masks.wide != 0
+                            && let Some(joins) = joins
+                        {
+                            starts |= blocks::cuts::<C>(block, end, joins);
+                        }
+                        if fresh < batch.pieces {
+                            count += C::tiny(text, batch, fresh, pieces.tiny());
+                        }
+                        count += C::tiny_of_block(text, block, starts, at as u32, batch, pieces.tiny());
+                        fresh = batch.pieces;
+                        at += end as usize;
+                        continue;
+                    }
+                }
+                if at >= piece_end {
+                    piece_end = split::next::<F>(&mut Plain(text), at);
+                }
+                at = match joins {
+                    Some(joins) if wide(text, at, piece_end) => cut(text, at, piece_end, joins, batch),
+                    _ => {
+                        batch.push(piece_end as u32);
+                        piece_end
+                    }
+                };
+            }
+            if fresh < batch.pieces {
+                count += C::tiny(text, batch, fresh, pieces.tiny());
+            }
+            let mut missing = Missing { pass: Pass { limit: pass.limit.saturating_sub(count), ..pass }, scratch };
+            count += pieces.count_listed::<C>(text, batch, &mut missing);
+            if at >= text.len() || count > pass.limit {
+                return count;
+            }
+        }
+    }
+}
+
+/// Whether a piece may hold two characters of three bytes in a row.
+#[inline(always)]
+fn wide(text: &[u8], at: usize, end: usize) -> bool {
+    end - at >= 6 && (text[at] >= 0xE0 || text[at + 1] >= 0xE0 || text[end - 3] >= 0xE0)
+}
+
+/// Adds the piece `text[at..end]`, or as much of it as the batch takes, in parts that no token lies across. Gives where it stopped.
+#[inline(always)]
+fn cut(text: &[u8], mut at: usize, end: usize, joins: Joins<'_>, batch: &mut Batch) -> usize {
+    let mut left = 0;
+    let mut left_alone = true;
+    while at < end && batch.pieces < BATCH {
+        let Some(&[first, second, third]) = text[at..end].first_chunk() else { break };
+        if first & 0xF0 == 0xE0 {
+            let right = u32::from(first) << 16 | u32::from(second) << 8 | u32::from(third);
+            let right_alone = joins.alone(right);
+            // Written in any case, and kept when it is a border: no branch could guess.
+            batch.borders[batch.pieces + 1] = at as u32;
+            batch.pieces += usize::from(!(left_alone | right_alone | joins.pair(left, right)));
+            (left, left_alone) = (right, right_alone);
+            at += 3;
+        } else {
+            left_alone = true;
+            at += split::class_at(text, at, false).1;
+        }
+    }
+    if batch.pieces < BATCH {
+        batch.push(end as u32);
+        return end;
+    }
+    batch.borders[batch.pieces] as usize
+}
+
+/// Counts pieces that the cache doesn't know.
+struct Missing<'a> {
+    pass: Pass<'a>,
+    scratch: &'a mut Scratch,
+}
+
+impl Make for Missing<'_> {
+    #[inline(always)]
+    fn expect<C: Classify>(&self, (low, high): (u64, u64)) {
+        let (words, line) = self.pass.vocabulary.word_line(low, high);
+        C::prefetch(words, line);
+    }
+
+    #[inline(never)]
+    fn short(&mut self, piece: &[u8], (low, high): (u64, u64)) -> usize {
+        if self.pass.vocabulary.is_word(low, high) { 1 } else { missed(self.pass, piece) }
+    }
+
+    fn longer(&mut self, piece: &[u8]) -> (usize, bool) {
+        let count = uncached(self.pass, piece, self.scratch);
+        (count, count <= self.pass.limit)
     }
 }
 
@@ -328,7 +477,7 @@ fn missed(pass: Pass<'_>, piece: &[u8]) -> usize {
 }
 
 #[inline(never)]
-fn uncached(pass: Pass<'_>, piece: &[u8], limit: usize, scratch: &mut Scratch) -> usize {
+fn uncached(pass: Pass<'_>, piece: &[u8], scratch: &mut Scratch) -> usize {
     struct Long<'a>(&'a Vocabulary, &'a [u8], usize, &'a mut Scratch);
     impl Job for Long<'_> {
         type Answer = usize;
@@ -338,7 +487,7 @@ fn uncached(pass: Pass<'_>, piece: &[u8], limit: usize, scratch: &mut Scratch) -
             if piece.len() <= WINDOW { bpe::count_short(vocabulary, piece) } else { bpe::count_long(vocabulary, piece, limit, scratch) }
         }
     }
-    simd::run(pass.level, Long(pass.vocabulary, piece, limit, scratch))
+    simd::run(pass.level, Long(pass.vocabulary, piece, pass.limit, scratch))
 }
 
 struct Encoding<'a, F> {

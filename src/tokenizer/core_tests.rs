@@ -257,6 +257,8 @@ fn blocks_agree_with_the_automaton_at_every_alignment_and_length() {
             for level in levels(best) {
                 ours.set_level(level);
                 assert_eq!(ours.encode(part), expected, "{} {level:?} {part:?}", ours.name());
+                // Twice: what the cache holds now, and what it held before.
+                assert_eq!([(); 2].map(|()| ours.count(part)), [expected.len(); 2], "{} {level:?} {part:?}", ours.name());
             }
         }
         ours.set_level(best);
@@ -270,6 +272,120 @@ fn levels(best: Level) -> Vec<Level> {
         Level::Avx2 => vec![Level::Avx2],
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => vec![Level::Avx2, Level::Avx512],
+    }
+}
+
+/// A text of whole tokens, which meets every border that a token has inside, and of characters of one script.
+fn of_tokens(random: &mut Random, ours: &Core) -> String {
+    const SCRIPTS: [(u32, u32); 12] = [
+        (0x4E00, 0x9FFF),
+        (0x4E00, 0x4F00),
+        (0x3040, 0x30FF),
+        (0xAC00, 0xD7A3),
+        (0x0900, 0x097F),
+        (0x0E00, 0x0E7F),
+        (0x1780, 0x17FF),
+        (0x0400, 0x045F),
+        (0x0600, 0x06FF),
+        (0x00C0, 0x017F),
+        (0x3000, 0x303F),
+        (0x1F300, 0x1F6FF),
+    ];
+    let (from, to) = SCRIPTS[random.below(SCRIPTS.len())];
+    let mut bytes = Vec::new();
+    for _ in 0..=random.below(60) {
+        if random.below(2) == 0 {
+            let id = u32::try_from(random.below(ours.vocabulary().limit() as usize)).unwrap();
+            // Of wide ones there are few.
+            let wide = (id..ours.vocabulary().limit()).filter_map(|id| ours.vocabulary().token(id)).find(|token| token[0] >= 0xE0);
+            let token = if random.below(2) == 0 { ours.vocabulary().token(id) } else { wide };
+            bytes.extend_from_slice(token.unwrap_or_default());
+        } else {
+            for _ in 0..=random.below(6) {
+                let scalar = from + u32::try_from(random.below((to - from + 1) as usize)).unwrap();
+                bytes.extend_from_slice(char::from_u32(scalar).unwrap_or('x').encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn texts_of_tokens_and_scripts_are_counted_as_published() {
+    let seed = 0x5EED_0007;
+    println!("seed {seed:#x}");
+    for (mut ours, theirs) in all() {
+        let best = ours.level();
+        let mut random = Random(seed);
+        for _ in 0..pieces() {
+            let text = of_tokens(&mut random, &ours);
+            let expected = theirs.encode_ordinary(&text);
+            assert_eq!(ours.encode(&text), expected, "{} {text:?}", ours.name());
+            for level in [Level::Scalar].into_iter().chain(levels(best)) {
+                ours.set_level(level);
+                assert_eq!(ours.count(&text), expected.len(), "{} {level:?} {text:?}", ours.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_grows_and_overflows_never_guesses() {
+    let seed = 0x5EED_0008;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for mut ours in [Core::new("o200k_base", Vocabulary::o200k(), Split::O200k), Core::new("r50k_base", Vocabulary::r50k(), Split::Gpt2)] {
+        ours.set_threads(1);
+        // More distinct pieces of each length than the tables hold, and each again.
+        let mut words = Vec::new();
+        for length in [2, 5, 7, 8, 11, 15, 16, 30, 100, 300] {
+            for _ in 0..12_000 / length.min(40) {
+                words.push((0..length).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap())).collect::<String>());
+            }
+        }
+        words.push("x".repeat(2 << 20));
+        for _ in 0..if pieces() > 1_000 { 40 } else { 4 } {
+            let mut text = String::new();
+            for _ in 0..30_000 {
+                text.push(' ');
+                text.push_str(&words[random.below(words.len() - 1)]);
+            }
+            assert_eq!(ours.count(&text), ours.encode(&text).len(), "{}", ours.name());
+        }
+        for word in words.iter().rev().take(200) {
+            let count = ours.encode(word).len();
+            // A limit that stops the count early leaves nothing wrong behind.
+            assert_eq!(ours.count_within(word, count / 2), (count <= count / 2).then_some(count));
+            assert_eq!(ours.count(word), count, "{} {}", ours.name(), word.len());
+        }
+    }
+}
+
+#[test]
+fn longer_pieces_that_hash_alike_are_told_apart() {
+    // The first eight bytes are the length, which cancels the hash's state: all of these have one tag.
+    let ours = Core::new("r50k_base", Vocabulary::r50k(), Split::Gpt2);
+    let texts: Vec<String> = (0..200_usize)
+        .map(|at| {
+            let signs: String = (0..9).map(|digit| ['!', '#', '$', '%'][at >> (2 * digit) & 3]).collect();
+            format!("\u{11}\0\0\0\0\0\0\0{signs}")
+        })
+        .collect();
+    for _ in 0..2 {
+        for text in &texts {
+            assert_eq!(ours.count(text), ours.encode(text).len(), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn huge_texts_are_counted_in_parts() {
+    // As parts of a text too long for one go would be.
+    let ours = Core::new("cl100k_base", Vocabulary::cl100k(), Split::Cl100k);
+    let mut random = Random(0x5EED_0009);
+    for _ in 0..50 {
+        let text = text(&mut random, 200);
+        assert_eq!(ours.count_plainly(text.as_bytes()), ours.encode(&text).len(), "{text:?}");
     }
 }
 

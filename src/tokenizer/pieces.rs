@@ -1,163 +1,449 @@
 //! The exact piece cache: token counts of pieces, by the pieces' own bytes.
 //!
-//! Four tables by length, since most pieces are short: up to 15 bytes in 16-byte slots, up to 30 in 32, 62 in 64, 126 in
-//! 128. A slot holds the piece itself, its length and its count, so that a hit is a comparison and never a guess. A
-//! piece may lie in any of four neighbouring slots (one cache line of short ones); a hit moves it one forward, so that
-//! common pieces are found at the first look, and a new one takes the place of the last. Belongs to one call at a time
-//! (see `core.rs`). Memory: 2 + 2 + 2 + 0.5 MiB, touched as it fills.
+//! Three tables by length. **Tiny** pieces, up to 7 bytes, have one slot of 8 bytes each, which is read for eight pieces at once (see
+//! [`Classify::tiny_of_block`]). **Short** ones, up to 15 bytes, lie in lines of four slots of 16 bytes; so do tiny ones that found their
+//! slot taken, and move there when they come again. Those are looked up a batch at a time: first all keys are made and their
+//! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
+//! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
+//! All hold the piece itself: a hit is a comparison and never a guess. Belongs to one call at a time (see `core.rs`).
+//! Memory: 24 KiB at first, up to 8 MiB as pieces come; a page that is touched first costs more than a hundred lookups.
 
 #![allow(clippy::cast_possible_truncation, reason = "halves of words and masked indexes are meant")]
 
-/// Slots by length class, as powers of two.
-const SHORT_BITS: u32 = 17;
-const MIDDLE_BITS: u32 = 16;
-const LARGE_BITS: u32 = 15;
-const HUGE_BITS: u32 = 12;
-/// Slots that may hold a piece.
-const WAYS: usize = 4;
-/// Longest piece that is kept.
-pub(super) const LONGEST: usize = 126;
-const SHORT: usize = 15;
-const MIDDLE: usize = 30;
-const LARGE: usize = 62;
+use super::blocks::Classify;
+use super::prepare::{HASH, line_of};
 
-type Table<const WORDS: usize> = Box<[[[u128; WORDS]; WAYS]]>;
-
-fn table<const WORDS: usize>(bits: u32) -> Table<WORDS> {
-    vec![[[0; WORDS]; WAYS]; (1 << bits) / WAYS].into_boxed_slice()
-}
+/// Slots in a line of short pieces: one cache line.
+pub(super) const WAYS: usize = 4;
+/// A line of short pieces, as keys with their counts above.
+pub(super) type Line = [u128; WAYS];
+/// Lines of short pieces at first and at most, as powers of two: 16 KiB and 2 MiB.
+const FEWEST_BITS: u32 = 8;
+const MOST_BITS: u32 = 15;
+/// From this many on, tables grow to twice their size, before that to four times.
+const MANY_BITS: u32 = 14;
+/// Slots of tiny pieces for each line of short ones.
+const TINY_TO_LINE: u32 = 2;
+/// Longest piece of each class.
+pub(super) const TINY: usize = 7;
+pub(super) const SHORT: usize = 15;
+/// Bytes of longer pieces that are kept: one of a megabyte, say.
+const ROW_BYTES: usize = 4 << 20;
+/// Longer pieces that are kept, and the longest.
+const ROW_PIECES: usize = 1 << 15;
+const LONGEST: usize = ROW_BYTES / 4;
+/// Places where a longer piece may be found: no more, whatever pieces somebody makes up.
+const PROBES: usize = 8;
+/// Pieces in a batch.
+pub(super) const BATCH: usize = 256;
+/// Room for the pieces of one more block than a batch needs, and for whole vectors.
+pub(super) const ROOM: usize = BATCH + 72;
+/// Where a slot of a short piece holds its count, and a key nothing.
+const COUNT_SHIFT: u32 = 124;
 
 /// Counts of pieces seen before.
 pub(super) struct PieceCache {
-    short: Table<1>,
-    middle: Table<2>,
-    large: Table<4>,
-    huge: Table<8>,
+    tiny: Tiny,
+    short: Lines,
+    longer: Row,
+}
+
+/// Slots of tiny pieces: the key inverted, and the count above. A power of two of them.
+pub(super) struct Tiny(Box<[u64]>);
+
+/// Lines of short pieces: a power of two of them from the `first` slot on, which is where a cache line starts.
+struct Lines {
+    slots: Box<[u128]>,
+    first: usize,
+    bits: u32,
+    /// Pieces that were put in since the table was made.
+    held: usize,
+}
+
+/// Longer pieces.
+#[derive(Default)]
+struct Row {
+    /// By hash: the hash's upper half, and below it where the piece's record starts, plus one. Zero where none.
+    index: Vec<u64>,
+    /// Records: length, count (four bytes each), bytes.
+    records: Vec<u8>,
+    held: usize,
+}
+
+/// Pieces that stand one behind the other, and what their lookup needs.
+pub(super) struct Batch {
+    /// Where the first starts and each ends, as offsets in the text.
+    pub(super) borders: [u32; ROOM],
+    /// How many there are.
+    pub(super) pieces: usize,
+    /// Places of short pieces, tiny ones that their table does not hold among them; and how many.
+    pub(super) short: [u32; ROOM],
+    pub(super) shorts: usize,
+    /// Places of longer pieces, and how many.
+    pub(super) longer: [u32; ROOM],
+    pub(super) longers: usize,
+    /// Low and high halves of the keys of `short`, and their lines.
+    low: [u64; ROOM],
+    high: [u64; ROOM],
+    lines: [u32; ROOM],
+    /// Which of them their lines did not hold.
+    missed: [u32; ROOM],
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        Self {
+            borders: [0; ROOM],
+            pieces: 0,
+            short: [0; ROOM],
+            shorts: 0,
+            longer: [0; ROOM],
+            longers: 0,
+            low: [0; ROOM],
+            high: [0; ROOM],
+            lines: [0; ROOM],
+            missed: [0; ROOM],
+        }
+    }
+
+    /// Forgets its pieces; the next one starts at `at`.
+    #[inline(always)]
+    pub(super) fn clear(&mut self, at: u32) {
+        self.borders[0] = at;
+        (self.pieces, self.shorts, self.longers) = (0, 0, 0);
+    }
+
+    /// Adds a piece, which is looked at with the rest (see [`Classify::tiny`]).
+    #[inline(always)]
+    pub(super) fn push(&mut self, end: u32) {
+        self.pieces += 1;
+        self.borders[self.pieces] = end;
+    }
+
+    #[inline(always)]
+    fn piece(&self, place: u32) -> (usize, usize) {
+        (self.borders[place as usize] as usize, self.borders[place as usize + 1] as usize)
+    }
+}
+
+/// Counts what the cache does not know.
+pub(super) trait Make {
+    /// Says that the count of a short piece will be asked for.
+    fn expect<C: Classify>(&self, key: (u64, u64));
+    /// The count of a piece of up to [`SHORT`] bytes whose key this is.
+    fn short(&mut self, piece: &[u8], key: (u64, u64)) -> usize;
+    /// The count of a longer piece, and whether it is that; or some number over a limit that is not to be kept.
+    fn longer(&mut self, piece: &[u8]) -> (usize, bool);
 }
 
 impl PieceCache {
     pub(super) fn new() -> Self {
-        Self { short: table(SHORT_BITS), middle: table(MIDDLE_BITS), large: table(LARGE_BITS), huge: table(HUGE_BITS) }
+        Self { tiny: Tiny::new(FEWEST_BITS + TINY_TO_LINE), short: Lines::new(FEWEST_BITS), longer: Row::default() }
     }
 
-    /// The count of `text[at..end]`, a piece of 1 to [`LONGEST`] bytes, found or made by `make` (which must give at most its length).
+    /// The table of tiny pieces.
     #[inline(always)]
-    pub(super) fn count(&mut self, text: &[u8], at: usize, end: usize, make: impl FnOnce(&[u8]) -> usize) -> usize {
-        match end - at {
-            0..=SHORT => lookup::<1, SHORT_BITS>(&mut self.short, text, at, end, make),
-            16..=MIDDLE => lookup::<2, MIDDLE_BITS>(&mut self.middle, text, at, end, make),
-            31..=LARGE => lookup::<4, LARGE_BITS>(&mut self.large, text, at, end, make),
-            _ => lookup::<8, HUGE_BITS>(&mut self.huge, text, at, end, make),
+    pub(super) fn tiny(&self) -> &Tiny {
+        &self.tiny
+    }
+
+    /// The tokens of a batch's pieces that are in its lists.
+    #[inline(always)]
+    pub(super) fn count_listed<C: Classify>(&mut self, text: &[u8], batch: &mut Batch, make: &mut impl Make) -> usize {
+        if self.short.is_full() {
+            self.grow();
+        }
+        let Self { tiny, short, longer } = self;
+        let bits = short.bits;
+        let lines = short.lines();
+        let shorts = batch.shorts.min(ROOM);
+        for slot in 0..shorts {
+            let (at, end) = batch.piece(batch.short[slot]);
+            (batch.low[slot], batch.high[slot]) = short_key(text, at, end);
+        }
+        // Whole vectors: what lies behind the list is made and not read.
+        let whole = shorts.next_multiple_of(8).min(ROOM);
+        for ((line, low), high) in batch.lines[..whole].iter_mut().zip(&batch.low[..whole]).zip(&batch.high[..whole]) {
+            *line = line_of(*low, *high, bits);
+        }
+        for line in &batch.lines[..shorts] {
+            C::prefetch(lines, *line as usize);
+        }
+        let (mut count, mut missed) = (0, 0);
+        for slot in 0..shorts {
+            let Some(slots) = lines.get(batch.lines[slot] as usize) else { continue };
+            let key = (batch.low[slot], batch.high[slot]);
+            let Some(found) = slots.get(C::find(slots, key)) else {
+                batch.missed[missed] = slot as u32;
+                missed += 1;
+                continue;
+            };
+            let of_piece = (found >> COUNT_SHIFT) as usize;
+            count += of_piece;
+            // Tiny pieces are all ones from the eighth byte on. Those that came here take the place of another.
+            if key.1 == u64::MAX && key.0 >> 56 == 0xFF {
+                tiny.put(key.0, of_piece);
+            }
+        }
+        for slot in &batch.missed[..missed] {
+            make.expect::<C>((batch.low[*slot as usize], batch.high[*slot as usize]));
+        }
+        for slot in &batch.missed[..missed] {
+            let slot = *slot as usize;
+            let Some(slots) = lines.get_mut(batch.lines[slot] as usize) else { continue };
+            let (at, end) = batch.piece(batch.short[slot]);
+            count += missed_short::<C>(slots, (batch.low[slot], batch.high[slot]), &text[at..end], make);
+        }
+        short.held += missed;
+        for place in &batch.longer[..batch.longers] {
+            let (at, end) = batch.piece(*place);
+            count += longer.count(&text[at..end], make);
+        }
+        count
+    }
+
+    /// Makes room. Tiny pieces are found again among the short ones.
+    #[cold]
+    fn grow(&mut self) {
+        let bits = if self.short.bits < MANY_BITS { (self.short.bits + 2).min(MANY_BITS) } else { self.short.bits + 1 };
+        let old = std::mem::replace(&mut self.short, Lines::new(bits));
+        for slot in old.slots.iter().filter(|slot| **slot != 0) {
+            self.short.put_back(*slot);
+        }
+        self.tiny = Tiny::new(bits + TINY_TO_LINE);
+    }
+}
+
+/// Zeros that are written now: a table soon has pieces on every page, and a page that is read before it is written faults twice.
+fn zeros<T: Clone + From<u8>>(length: usize) -> Box<[T]> {
+    let mut zeros = Vec::with_capacity(length);
+    zeros.resize(length, T::from(std::hint::black_box(0)));
+    zeros.into_boxed_slice()
+}
+
+impl Tiny {
+    fn new(bits: u32) -> Self {
+        Self(zeros(1 << bits))
+    }
+
+    pub(super) fn slots(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// As a power of two.
+    #[inline(always)]
+    pub(super) fn bits(&self) -> u32 {
+        self.0.len().trailing_zeros()
+    }
+
+    /// The count of a piece, by its key.
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<usize> {
+        let slot = *self.0.get(tiny_slot(key, self.bits()))?;
+        ((slot ^ !key) & TINY_KEY == 0).then_some((slot >> 56) as usize)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: u64, count: usize) {
+        let at = tiny_slot(key, self.bits());
+        if let Some(slot) = self.0.get_mut(at) {
+            *slot = !key & TINY_KEY | (count as u64) << 56;
         }
     }
 }
 
-/// Bits of a slot's last word that are not key: the count. One byte, or half a byte beside the length in a 15-byte slot.
-const fn count_shift(words: usize) -> u32 {
-    if words == 1 { 124 } else { 120 }
+impl Lines {
+    fn new(bits: u32) -> Self {
+        let slots: Box<[u128]> = zeros((WAYS << bits) + WAYS - 1);
+        let first = (64 - slots.as_ptr().addr() % 64) % 64 / 16;
+        Self { slots, first, bits, held: 0 }
+    }
+
+    #[inline(always)]
+    fn lines(&mut self) -> &mut [Line] {
+        self.slots.get_mut(self.first..).map(|slots| slots.as_chunks_mut().0).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.held > (WAYS << self.bits) * 5 / 8 && self.bits < MOST_BITS
+    }
+
+    /// Puts a slot of a smaller table into its line, if that has room.
+    fn put_back(&mut self, slot: u128) {
+        let line = line_of(slot as u64, (slot >> 64) as u64 | 0xF << 60, self.bits) as usize;
+        if let Some(free) = self.lines().get_mut(line).and_then(|slots| slots.iter_mut().find(|slot| **slot == 0)) {
+            *free = slot;
+            self.held += 1;
+        }
+    }
 }
 
+impl Row {
+    #[inline(never)]
+    fn count(&mut self, piece: &[u8], make: &mut impl Make) -> usize {
+        let tag = hash(piece) >> 32;
+        for at in self.places(tag) {
+            let Some(entry) = self.index.get(at).filter(|entry| **entry != 0) else { break };
+            if entry >> 32 == tag
+                && let Some(count) = self.known(*entry as u32, piece)
+            {
+                return count;
+            }
+        }
+        let (count, keep) = make.longer(piece);
+        if keep && piece.len() <= LONGEST {
+            self.put(tag, piece, count);
+        }
+        count
+    }
+
+    /// Where a piece's entry may be; none while there is no index.
+    #[inline(always)]
+    fn places(&self, tag: u64) -> impl Iterator<Item = usize> + use<> {
+        let mask = self.index.len().wrapping_sub(1);
+        (0..PROBES).map(move |step| (tag as usize + step) & mask)
+    }
+
+    /// The count in a record, if it is this piece's.
+    #[inline(always)]
+    fn known(&self, entry: u32, piece: &[u8]) -> Option<usize> {
+        let (length, rest) = self.records.get(entry as usize - 1..)?.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let same = u32::from_le_bytes(*length) as usize == piece.len() && rest.get(..piece.len()) == Some(piece);
+        same.then_some(u32::from_le_bytes(*count) as usize)
+    }
+
+    #[cold]
+    fn put(&mut self, tag: u64, piece: &[u8], count: usize) {
+        if self.records.len() + piece.len() > ROW_BYTES || self.held >= ROW_PIECES {
+            *self = Self::default();
+        }
+        if self.held * 2 >= self.index.len() {
+            let old = std::mem::take(&mut self.index);
+            self.index = vec![0; (old.len() * 2).max(64)];
+            for entry in old.into_iter().filter(|entry| *entry != 0) {
+                self.point(entry);
+            }
+        }
+        self.held += 1;
+        self.point(tag << 32 | (self.records.len() + 1) as u64);
+        self.records.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+        self.records.extend_from_slice(&(count as u32).to_le_bytes());
+        self.records.extend_from_slice(piece);
+    }
+
+    /// Puts an entry into the index; when its places are taken, over the first.
+    fn point(&mut self, entry: u64) {
+        let mut places = self.places(entry >> 32);
+        let first = places.next();
+        let free = first.into_iter().chain(places).find(|at| self.index.get(*at) == Some(&0));
+        if let Some(slot) = free.or(first).and_then(|at| self.index.get_mut(at)) {
+            *slot = entry;
+        }
+    }
+}
+
+/// What of a slot of a tiny piece is key.
+pub(super) const TINY_KEY: u64 = u64::MAX >> 8;
+
+/// The tokens of the tiny pieces from `from` on that their table holds; the others' places go to the lists. What [`Classify::tiny`] must do.
 #[inline(always)]
-fn lookup<const WORDS: usize, const BITS: u32>(
-    table: &mut Table<WORDS>,
-    text: &[u8],
-    at: usize,
-    end: usize,
-    make: impl FnOnce(&[u8]) -> usize,
-) -> usize {
-    let key = key::<WORDS>(text, at, end);
-    let shift = count_shift(WORDS);
-    let index = (hash(&key) >> (64 - BITS)) as usize / WAYS;
-    let matches = |slot: &[u128; WORDS]| {
-        let mut difference = (slot[WORDS - 1] ^ key[WORDS - 1]) << (128 - shift);
-        for word in 0..WORDS - 1 {
-            difference |= slot[word] ^ key[word];
+pub(super) fn count_tiny(text: &[u8], batch: &mut Batch, from: usize, table: &Tiny) -> usize {
+    let mut count = 0;
+    for place in from..batch.pieces {
+        let (at, end) = batch.piece(place as u32);
+        let length = end - at;
+        if length > SHORT {
+            batch.longer[batch.longers] = place as u32;
+            batch.longers += 1;
+            continue;
         }
-        difference == 0
-    };
-    let Some(slots) = table.get_mut(index) else { return make(&text[at..end]) };
-    if matches(&slots[0]) {
-        return (slots[0][WORDS - 1] >> shift) as usize;
+        if length <= TINY
+            && let Some(known) = table.get(tiny_key(text, at, end))
+        {
+            count += known;
+            continue;
+        }
+        batch.short[batch.shorts] = place as u32;
+        batch.shorts += 1;
     }
-    if let Some(way) = (1..WAYS).find(|way| matches(&slots[*way])) {
-        slots.swap(way - 1, way);
-        return (slots[way - 1][WORDS - 1] >> shift) as usize;
-    }
-    let count = make(&text[at..end]);
-    // The first slot that is free, else the last.
-    let way = slots.iter().position(|slot| slot[WORDS - 1] == 0).unwrap_or(WAYS - 1);
-    slots[way] = key;
-    slots[way][WORDS - 1] |= (count as u128) << shift;
     count
 }
 
-/// The piece's bytes, zeros behind, and its length above them.
+/// The bytes of a piece of at most [`TINY`], all ones behind. A slot holds it inverted, so that an empty one, zero, is no piece's.
 #[inline(always)]
-fn key<const WORDS: usize>(text: &[u8], at: usize, end: usize) -> [u128; WORDS] {
-    let length = end - at;
-    let mut key = [0; WORDS];
-    let from = (WORDS / 2) * 16;
-    if let Some(bytes) = text.get(at..at + WORDS * 16) {
-        for (word, bytes) in key.iter_mut().zip(bytes.as_chunks::<16>().0) {
-            *word = u128::from_le_bytes(*bytes);
-        }
-    } else {
-        let mut padded = [[0; 16]; WORDS];
-        padded.as_flattened_mut()[..length].copy_from_slice(&text[at..end]);
-        key = padded.map(u128::from_le_bytes);
-    }
-    for (word, value) in key.iter_mut().enumerate() {
-        let start = word * 16;
-        if start + 16 > from {
-            *value &= MASKS[length.saturating_sub(start).min(16)];
-        }
-    }
-    key[WORDS - 1] |= (length as u128) << if WORDS == 1 { 120 } else { 112 };
-    key
+fn tiny_key(text: &[u8], at: usize, end: usize) -> u64 {
+    let word = match text.get(at..at + 8).and_then(<[u8]>::first_chunk) {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => near_end(text, at) as u64,
+    };
+    word | u64::MAX << (8 * (end - at))
 }
 
-/// The low `n` bytes of a word.
-static MASKS: [u128; 17] = {
-    let mut masks = [u128::MAX; 17];
+/// The slot, of `2^bits`, of a tiny piece. Made of what vectors can do.
+#[inline(always)]
+fn tiny_slot(key: u64, bits: u32) -> usize {
+    let mixed = (key & 0xFFFF_FFFF).wrapping_mul(HASH[0]) ^ (key >> 32).wrapping_mul(HASH[1]);
+    ((mixed ^ mixed >> 32) as u32).wrapping_mul(HASH[2] as u32) as usize >> (32 - bits)
+}
+
+/// The count of a short piece that its line does not hold, or did not when the batch was looked up.
+#[inline(always)]
+fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], make: &mut impl Make) -> usize {
+    if let Some(slot) = slots.get(C::find(slots, key)) {
+        return (slot >> COUNT_SHIFT) as usize;
+    }
+    let count = make.short(piece, key);
+    // The newest first; the oldest goes.
+    slots.copy_within(..WAYS - 1, 1);
+    slots[0] = (u128::from(key.0) | u128::from(key.1) << 64) & BELOW_COUNT | (count as u128) << COUNT_SHIFT;
+    count
+}
+
+/// What of a slot is key.
+pub(super) const BELOW_COUNT: u128 = (1 << COUNT_SHIFT) - 1;
+
+/// The key of the piece `text[at..end]` of at most [`SHORT`] bytes: its bytes, and all ones behind, which no text has.
+#[inline(always)]
+pub(super) fn short_key(text: &[u8], at: usize, end: usize) -> (u64, u64) {
+    let (low, high) = ONES_BEHIND[(end - at) & 15];
+    let word = text.get(at..at + 16).and_then(<[u8]>::first_chunk).map_or_else(|| near_end(text, at), |bytes| u128::from_le_bytes(*bytes));
+    (word as u64 | low, (word >> 64) as u64 | high)
+}
+
+/// The 16 bytes from `at` on, zeros behind the end of the text.
+#[cold]
+#[inline(never)]
+fn near_end(text: &[u8], at: usize) -> u128 {
+    let mut padded = [0; 16];
+    for (byte, from) in padded.iter_mut().zip(text.get(at..).unwrap_or_default()) {
+        *byte = *from;
+    }
+    u128::from_le_bytes(padded)
+}
+
+/// By length: ones in the halves of a key behind a piece of it.
+static ONES_BEHIND: [(u64, u64); SHORT + 1] = {
+    let mut masks = [(0, 0); SHORT + 1];
     let mut bytes = 0;
-    while bytes < 16 {
-        masks[bytes] = (1 << (8 * bytes)) - 1;
+    while bytes <= SHORT {
+        let ones: u128 = u128::MAX << (8 * bytes);
+        masks[bytes] = (ones as u64, (ones >> 64) as u64);
         bytes += 1;
     }
     masks
 };
 
+/// A hash of 16 bytes or more.
 #[inline(always)]
-fn hash<const WORDS: usize>(key: &[u128; WORDS]) -> u64 {
-    let mut state = 0;
-    for word in key {
-        let product = u128::from(*word as u64 ^ 0x9E37_79B9_7F4A_7C15 ^ state) * u128::from((*word >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93);
-        state = (product >> 64) as u64 ^ product as u64;
-    }
-    state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hit_is_never_a_guess() {
-        let mut cache = PieceCache::new();
-        let text: Vec<u8> = (0..200_u8).chain([0; 160]).collect();
-        for _ in 0..2 {
-            for at in 0..200 {
-                for length in 1..=LONGEST {
-                    // Pieces of zeros differ in nothing but their length.
-                    let expected = (at * 7 + length) % length.min(15) + 1;
-                    let made = cache.count(&text, at, at + length, |piece| {
-                        assert_eq!(piece, &text[at..at + length]);
-                        if piece.iter().all(|byte| *byte == 0) { length.min(15) } else { expected }
-                    });
-                    let zeros = text[at..at + length].iter().all(|byte| *byte == 0);
-                    assert_eq!(made, if zeros { length.min(15) } else { expected }, "{at} {length}");
-                }
-            }
-        }
-    }
+fn hash(piece: &[u8]) -> u64 {
+    let mix = |state: u64, bytes: &[u8; 16]| {
+        let word = u128::from_le_bytes(*bytes);
+        let product = u128::from(word as u64 ^ state) * u128::from((word >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93);
+        (product >> 64) as u64 ^ product as u64 ^ 0x9E37_79B9_7F4A_7C15
+    };
+    let (chunks, _) = piece.as_chunks();
+    let state = chunks.iter().fold(piece.len() as u64, mix);
+    piece.last_chunk().map_or(state, |last| mix(state, last))
 }

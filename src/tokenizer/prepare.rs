@@ -33,6 +33,143 @@ pub(crate) struct Tables {
     pub(crate) text: Vec<u8>,
     /// Ids of tokens that merging can't produce, ascending.
     pub(crate) whole: Vec<[u8; 4]>,
+    /// Which neighbours some token may join: see [`Joins`].
+    pub(crate) joins: Vec<[u8; 8]>,
+    /// Lines of four keys (see [`word_key`]): the tokens of at most [`WORD_BYTES`]; zero where empty.
+    pub(crate) words: Vec<[u8; 64]>,
+}
+
+/// Longest token in [`Tables::words`].
+pub(crate) const WORD_BYTES: usize = 15;
+
+/// A token of 1 to [`WORD_BYTES`] bytes as a number: its bytes, and ones behind, which no text has; the top four bits are left free.
+pub(crate) fn word_key(token: &[u8]) -> u128 {
+    let mut bytes = [0xFF; 16];
+    bytes[..token.len()].copy_from_slice(token);
+    u128::from_le_bytes(bytes) & (u128::MAX >> 4)
+}
+
+/// The line, of `2^bits`, of a key's halves (the top four bits set). Made of what vectors can do.
+#[inline(always)]
+pub(crate) const fn line_of(low: u64, high: u64, bits: u32) -> u32 {
+    let mixed = low ^ high.rotate_left(23);
+    let halves = (mixed & 0xFFFF_FFFF).wrapping_mul(HASH[0]) ^ (mixed >> 32).wrapping_mul(HASH[1]);
+    ((halves ^ halves >> 32) as u32).wrapping_mul(HASH[2] as u32) >> (32 - bits)
+}
+
+/// Odd factors of the hashes, of 32 bits.
+pub(crate) const HASH: [u64; 3] = [0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D];
+
+/// The table of tokens that may be whole pieces.
+fn words(tokens: &[&[u8]]) -> Vec<[u8; 64]> {
+    let short = || tokens.iter().filter(|token| (1..=WORD_BYTES).contains(&token.len()));
+    let mut bits = 2;
+    // An eighth is left free, so that searches end soon.
+    while (4 << bits) * 7 / 8 < short().count() {
+        bits += 1;
+    }
+    let mut lines = vec![[0_u128; 4]; 1 << bits];
+    for token in short() {
+        let key = word_key(token);
+        let mut line = line_of(key as u64, (key >> 64) as u64 | 0xF << 60, bits) as usize;
+        loop {
+            if let Some(slot) = lines[line].iter_mut().find(|slot| **slot == 0) {
+                *slot = key;
+                break;
+            }
+            line = (line + 1) & (lines.len() - 1);
+        }
+    }
+    lines
+        .into_iter()
+        .map(|line| {
+            let mut bytes = [0; 64];
+            for (place, key) in bytes.chunks_exact_mut(16).zip(line) {
+                place.copy_from_slice(&key.to_le_bytes());
+            }
+            bytes
+        })
+        .collect()
+}
+
+/// Bits of the table of pairs of characters, as a power of two.
+const JOIN_BITS: u32 = 18;
+/// Words of [`Tables::joins`]: the pairs' bits, then one bit a code point under 2^16.
+pub(crate) const JOIN_WORDS: usize = (1 << (JOIN_BITS - 6)) + (1 << 10);
+
+/// Where a row of characters of three bytes can be cut without changing its tokens.
+///
+/// Merging never joins the bytes on two sides of a border that no token of the vocabulary lies across. So the row's tokens are
+/// those of its parts. A pair's bit is set when some token holds the two characters, or the first and the beginning of
+/// the second; a character's own bit when some token joins it to a part of a character whose rest is not known. Bits are
+/// shared, by hash: one that is set for another pair costs a cut and nothing else.
+#[derive(Clone, Copy)]
+pub(crate) struct Joins<'a>(pub(crate) &'a [[u8; 8]; JOIN_WORDS]);
+
+impl Joins<'_> {
+    /// Whether a token may lie across the border of two neighbours, each as its three bytes, the first one highest.
+    #[inline(always)]
+    pub(crate) const fn pair(self, left: u32, right: u32) -> bool {
+        self.bit(pair_bit(left, right))
+    }
+
+    /// Whether a character must not be cut off on either side.
+    #[inline(always)]
+    pub(crate) const fn alone(self, character: u32) -> bool {
+        self.bit(alone_bit(character))
+    }
+
+    #[inline(always)]
+    const fn bit(self, bit: usize) -> bool {
+        u64::from_le_bytes(self.0[bit >> 6]) >> (bit & 63) & 1 == 1
+    }
+}
+
+#[inline(always)]
+const fn pair_bit(left: u32, right: u32) -> usize {
+    ((left.wrapping_mul(0x85EB_CA77) ^ right).wrapping_mul(0x9E37_79B1) >> (32 - JOIN_BITS)) as usize
+}
+
+#[inline(always)]
+const fn alone_bit(character: u32) -> usize {
+    (1 << JOIN_BITS) | ((character >> 4 & 0xF000) | (character >> 2 & 0xFC0) | (character & 0x3F)) as usize
+}
+
+/// The bits of [`Joins`] for the borders inside a token.
+fn join(token: &[u8], set: &mut impl FnMut(usize)) {
+    let lead = |byte: u8| byte & 0xC0 != 0x80;
+    let code = |bytes: &[u8]| bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte));
+    for border in 1..token.len() {
+        let (before, after) = token.split_at(border);
+        if after[0] & 0xF0 != 0xE0 {
+            continue;
+        }
+        // The characters on the right, as far as the token tells.
+        let known = &after[..after.len().min(3)];
+        let first = code(known) << (8 * (3 - known.len()));
+        let free = 64_u32.pow(3 - known.len() as u32);
+        let rights = (0..free).map(|low| match known.len() {
+            3 => first,
+            2 => first | 0x80 | low,
+            _ => first | 0x8080 | (low >> 6) << 8 | (low & 63),
+        });
+        // The character on the left: its bytes from its lead on, if the token has that.
+        let left = (1..=before.len().min(4)).find(|length| lead(before[before.len() - length]));
+        match left {
+            Some(3) if before[before.len() - 3] & 0xF0 == 0xE0 => {
+                let left = code(&before[before.len() - 3..]);
+                if known.len() == 1 {
+                    set(alone_bit(left));
+                } else {
+                    rights.for_each(|right| set(pair_bit(left, right)));
+                }
+            }
+            // The end of a character of three bytes or four.
+            None if before.len() < 3 => rights.for_each(|right| set(alone_bit(right))),
+            // Some other character, which is never cut off, or bytes that are no text.
+            _ => {}
+        }
+    }
 }
 
 /// Which bucket a pair belongs to, of `2^bits`.
@@ -122,6 +259,12 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
         }
     }
 
+    let mut joins = vec![0_u64; JOIN_WORDS];
+    for bytes in &by_id {
+        join(bytes, &mut |bit| joins[bit >> 6] |= 1 << (bit & 63));
+    }
+
+    let words = words(&by_id);
     let mut offsets = Vec::with_capacity(limit + 1);
     let mut text = Vec::new();
     for bytes in by_id {
@@ -145,6 +288,8 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
         offsets,
         text,
         whole,
+        joins: joins.into_iter().map(u64::to_le_bytes).collect(),
+        words,
     })
 }
 

@@ -148,6 +148,9 @@ pub(super) fn class_at(text: &[u8], at: usize, no_han: bool) -> (u8, usize) {
     match text.get(at) {
         None => (0, 0),
         Some(&byte) if byte < 0x80 => (classes::of_ascii(byte), 1),
+        // U+5000 to U+9FFF are Han letters, U+B000 to U+CFFF Hangul syllables.
+        Some(0xE5..=0xE9) => (if no_han { 0 } else { CASELESS }, 3),
+        Some(0xEB..=0xEC) => (CASELESS, 3),
         Some(_) => {
             let (code, length) = classes::decode(&text[at..]);
             if no_han && classes::is_han(code) { (0, length) } else { (classes::of(code), length) }

@@ -4,7 +4,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "an id in a slot has 21 bits")]
 
-use super::prepare::{self, BUCKET, ID_BITS, ID_LIMIT, NONE};
+use super::prepare::{self, BUCKET, ID_BITS, ID_LIMIT, JOIN_WORDS, Joins, NONE, Tables};
 use crate::error::{Error, Kind, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ pub(crate) struct Vocabulary {
     filter: Cow<'static, [[u8; 8]]>,
     offsets: Cow<'static, [[u8; 4]]>,
     text: Cow<'static, [u8]>,
+    joins: Cow<'static, [[u8; 8]]>,
+    words: Cow<'static, [[u8; 64]]>,
     whole: HashMap<Vec<u8>, u32>,
     bucket_bits: u32,
 }
@@ -33,14 +35,18 @@ macro_rules! embed {
 
 macro_rules! embedded {
     ($name:literal) => {
-        Vocabulary::new(
-            Cow::Borrowed(embed!($name, "bytes").as_chunks().0),
-            Cow::Borrowed(embed!($name, "pairs").as_chunks().0),
-            Cow::Borrowed(embed!($name, "filter").as_chunks().0),
-            Cow::Borrowed(embed!($name, "offsets").as_chunks().0),
-            Cow::Borrowed(embed!($name, "text")),
-            embed!($name, "whole").as_chunks().0,
-        )
+        Self {
+            bytes: Cow::Borrowed(embed!($name, "bytes").as_chunks().0),
+            pairs: Cow::Borrowed(embed!($name, "pairs").as_chunks().0),
+            filter: Cow::Borrowed(embed!($name, "filter").as_chunks().0),
+            offsets: Cow::Borrowed(embed!($name, "offsets").as_chunks().0),
+            text: Cow::Borrowed(embed!($name, "text")),
+            joins: Cow::Borrowed(embed!($name, "joins").as_chunks().0),
+            words: Cow::Borrowed(embed!($name, "words").as_chunks().0),
+            whole: HashMap::new(),
+            bucket_bits: 0,
+        }
+        .with_whole(embed!($name, "whole").as_chunks().0)
     };
 }
 
@@ -61,24 +67,17 @@ impl Vocabulary {
         embedded!("r50k")
     }
 
-    fn new(
-        bytes: Cow<'static, [[u8; 4]]>,
-        pairs: Cow<'static, [[u8; 64]]>,
-        filter: Cow<'static, [[u8; 8]]>,
-        offsets: Cow<'static, [[u8; 4]]>,
-        text: Cow<'static, [u8]>,
-        whole: &[[u8; 4]],
-    ) -> Self {
-        let bucket_bits = pairs.len().ilog2();
-        let mut made = Self { bytes, pairs, filter, offsets, text, whole: HashMap::new(), bucket_bits };
-        made.whole = whole
+    /// Finishes what the flat tables say.
+    fn with_whole(mut self, whole: &[[u8; 4]]) -> Self {
+        self.bucket_bits = self.pairs.len().ilog2();
+        self.whole = whole
             .iter()
             .filter_map(|id| {
                 let id = u32::from_le_bytes(*id);
-                Some((made.token(id)?.to_vec(), id))
+                Some((self.token(id)?.to_vec(), id))
             })
             .collect();
-        made
+        self
     }
 
     /// Prepares a vocabulary from `(bytes, id)` tokens, a lower id merging first. Takes some 100 ms for 100,000 tokens.
@@ -88,14 +87,23 @@ impl Vocabulary {
     pub(crate) fn from_ranks(tokens: &[(Vec<u8>, u32)]) -> Result<Self> {
         let tables = prepare::prepare(tokens)
             .map_err(|what| Error::new(Kind::InvalidInput, format!("the rank vocabulary is not usable: {what}")))?;
-        Ok(Self::new(
-            Cow::Owned(tables.bytes),
-            Cow::Owned(tables.pairs),
-            Cow::Owned(tables.filter),
-            Cow::Owned(tables.offsets),
-            Cow::Owned(tables.text),
-            &tables.whole,
-        ))
+        Ok(Self::from_tables(tables))
+    }
+
+    /// A vocabulary over tables that are prepared already.
+    pub(super) fn from_tables(tables: Tables) -> Self {
+        Self {
+            bytes: Cow::Owned(tables.bytes),
+            pairs: Cow::Owned(tables.pairs),
+            filter: Cow::Owned(tables.filter),
+            offsets: Cow::Owned(tables.offsets),
+            text: Cow::Owned(tables.text),
+            joins: Cow::Owned(tables.joins),
+            words: Cow::Owned(tables.words),
+            whole: HashMap::new(),
+            bucket_bits: 0,
+        }
+        .with_whole(&tables.whole)
     }
 
     /// The id of a single byte.
@@ -136,6 +144,38 @@ impl Vocabulary {
             at = (at + 1) & (self.pairs.len() - 1);
         }
         NONE
+    }
+
+    /// Whether a piece of at most [`prepare::WORD_BYTES`] is a token, by the halves of its key with the top four bits set.
+    #[inline(always)]
+    pub(super) fn is_word(&self, low: u64, high: u64) -> bool {
+        let key = (u128::from(high) << 64 | u128::from(low)) & (u128::MAX >> 4);
+        let (_, mut at) = self.word_line(low, high);
+        // Nearly every search ends in the first line. No chain is longer than the table.
+        for _ in 0..self.words.len() {
+            let Some(line) = self.words.get(at) else { return false };
+            let slots = line.as_chunks::<16>().0;
+            if slots.iter().any(|slot| u128::from_le_bytes(*slot) == key) {
+                return true;
+            }
+            if slots.last().is_none_or(|slot| *slot == [0; 16]) {
+                return false;
+            }
+            at = (at + 1) & (self.words.len() - 1);
+        }
+        false
+    }
+
+    /// The lines that [`Self::is_word`] reads, and the one it reads first.
+    #[inline(always)]
+    pub(super) fn word_line(&self, low: u64, high: u64) -> (&[[u8; 64]], usize) {
+        (&self.words, prepare::line_of(low, high, self.words.len().trailing_zeros()) as usize)
+    }
+
+    /// Where rows of wide characters can be cut.
+    #[inline(always)]
+    pub(super) fn joins(&self) -> Option<Joins<'_>> {
+        self.joins.first_chunk::<JOIN_WORDS>().map(Joins)
     }
 
     /// The token that `piece` is as a whole although merging can't produce it.
