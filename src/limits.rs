@@ -98,3 +98,9 @@ pub const MAX_CORRECTIONS: usize = 4096;
 
 /// Most bytes that all streams followed by one server hold together: eight of the largest answers. A further piece over it ends its stream.
 pub const MAX_FOLLOWED_BYTES: usize = 1 << 30;
+
+/// Most bytes of headers in one frame of a binary event stream: the format's own limit.
+pub const MAX_FRAME_HEADER_BYTES: usize = 128 << 10;
+
+/// Largest frame of a binary event stream, in bytes: the format's own limit of 24 MiB of payload with its headers and checksums.
+pub const MAX_FRAME_BYTES: usize = (24 << 20) + (128 << 10) + 16;

@@ -78,7 +78,9 @@ fn no_proper_prefix_of_a_tool_call_stream_runs_anything() {
             let names: Vec<String> = whole.choices.iter().flat_map(|choice| &choice.calls).map(|call| call.name.clone()).collect();
             let judge = |turn: &Turn| {
                 let mut gate = Gate::new(Policy::default());
-                names.iter().for_each(|name| gate.add_tool(name, None));
+                for name in &names {
+                    gate.add_tool(name, None);
+                }
                 gate.judge(turn, 0, 0)
             };
             runs += judge(&whole).runnable().count() as u64;
@@ -158,4 +160,37 @@ fn every_recorded_whole_response_is_read() {
         }
     }
     println!("{seen} whole responses");
+}
+
+#[test]
+fn converse_responses_in_frames_give_the_whole_ones_turn_and_no_prefix_runs() {
+    let Some(exchanges) = common::exchanges("converse") else { return };
+    let (mut seen, mut calls, mut prefixes) = (0, 0, 0_u64);
+    for exchange in exchanges.iter().filter(|e| e["response"]["output"]["message"].is_object()) {
+        let whole = Turn::read(&exchange["response"], Format::Converse).unwrap();
+        let bytes = common::converse_frames(&exchange["response"]);
+        for cut in [1, 2, 3, 7, 64, usize::MAX] {
+            let turn = assemble(&bytes, cut, Format::Converse);
+            assert!(turn.ended_well, "{}: {:?}", exchange["id"], turn.faults);
+            // A block of no known kind has no event that could carry it.
+            assert_eq!((&turn.choices[0].text, &turn.choices[0].reasoning), (&whole.choices[0].text, &whole.choices[0].reasoning));
+            assert_eq!((&turn.choices[0].calls, &turn.usage), (&whole.choices[0].calls, &whole.usage), "{} at {cut}", exchange["id"]);
+            assert_eq!(turn.choices[0].finish, whole.choices[0].finish);
+        }
+        seen += 1;
+        if whole.choices[0].calls.is_empty() {
+            continue;
+        }
+        calls += 1;
+        let mut stream = Stream::new(Format::Converse).unwrap();
+        for byte in &bytes {
+            let cut = stream.clone().finish();
+            assert!(!cut.ended_well && cut.error().is_some(), "{} ends well too early", exchange["id"]);
+            stream.feed(std::slice::from_ref(byte));
+            prefixes += 1;
+        }
+        assert!(stream.finish().ended_well);
+    }
+    println!("{seen} responses in frames, {calls} with calls, {prefixes} prefixes");
+    assert!(seen > 0 && calls > 0);
 }

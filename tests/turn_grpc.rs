@@ -208,6 +208,30 @@ async fn parsed_events_do_as_well_as_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn bedrocks_frames_are_followed_as_they_come() {
+    let mut client = client().await;
+    let response = json!({"output": {"message": {"role": "assistant", "content": [{"text": "I shall read the file."},
+        {"toolUse": {"toolUseId": "t1", "name": "read", "input": {"path": "a.txt"}}}]}}, "stopReason": "tool_use",
+        "usage": {"inputTokens": 3, "outputTokens": 20}, "metrics": {"latencyMs": 1}});
+    let asked = json!({"modelId": "amazon.nova-lite-v1:0", "messages": [{"role": "user", "content": [{"text": "Read it"}]}],
+        "toolConfig": {"tools": [{"toolSpec": {"name": "read", "inputSchema": {"json": {"type": "object"}}}}]}});
+    let bytes = common::converse_frames(&response);
+    let begun = start(v1::Format::Converse, asked.to_string().as_bytes());
+    for cut in [1, 33, usize::MAX] {
+        let (progress, report) = follow(&mut client, begun.clone(), pieces(&bytes, cut)).await.unwrap();
+        assert!(report.ended_well && progress.last().unwrap().bytes == bytes.len() as u64);
+        assert_eq!((report.calls[0].verdict(), report.calls[0].arguments.as_str()), (v1::Verdict::Run, r#"{"path":"a.txt"}"#));
+    }
+    let asked = v1::InspectTurnRequest { format: v1::Format::Converse.into(), answer: bytes.clone(), judging: begun.judging.clone() };
+    assert!(client.inspect_turn(asked).await.unwrap().ended_well);
+    let mut broken = bytes.clone();
+    broken[bytes.len() / 2] ^= 1;
+    let (_, report) = follow(&mut client, begun, pieces(&broken, 10)).await.unwrap();
+    let fault = report.faults.iter().find(|fault| fault.fatal).unwrap();
+    assert!(fault.kind() == v1::FaultKind::Checksum && fault.offset.unwrap() < bytes.len() as u64 / 2 && no_run(&report));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hostile_streams_end_in_a_typed_fault_or_a_typed_error() {
     let mut client = client().await;
     let chat = || start(v1::Format::Chat, ASKED.as_bytes());

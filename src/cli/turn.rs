@@ -1,6 +1,6 @@
 //! `plimsoll turn` and `plimsoll stream`: what a model answered, whether it is whole, and which calls may be run.
 //!
-//! Both take a whole JSON response, raw server-sent events, or recorded events; the two names say what is expected. With
+//! Both take a whole JSON response, raw server-sent events, binary frames, or recorded events; the two names say what is expected. With
 //! `--progress`, `stream` also reports while it reads. The exit code is 1 when the answer isn't whole.
 
 use super::args::TableArgs;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Arguments of `turn` and `stream`.
 #[derive(Args, Debug)]
 pub(super) struct TurnArgs {
-    /// The answer: a JSON response, server-sent events, or recorded events; `-` reads standard input.
+    /// The answer: a JSON response, server-sent events, Bedrock's binary frames, or recorded events; `-` reads standard input.
     #[arg(default_value = "-", value_name = "FILE")]
     file: PathBuf,
     /// Wire format of the answer: chat, responses, anthropic, gemini or converse.

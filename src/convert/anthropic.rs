@@ -41,14 +41,15 @@ fn block(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
             if let (Format::Converse, Some(text), Some(signature)) = (out.from, reasoning.text, reasoning.signature) {
                 return Some(json!({"type": "thinking", "thinking": text, "signature": signature}));
             }
+            if let (Format::Converse, true, Some(data)) = (out.from, reasoning.redacted, reasoning.signature) {
+                return Some(json!({"type": "redacted_thinking", "data": data}));
+            }
             out.lose_reasoning(&item.place);
             return None;
         }
         ItemBody::ToolCall(call) if call.other_type.is_none() => {
             let (id, name) = out.ids.at(&item.place);
-            if call.signature.is_some() {
-                out.lose(&item.place, "a call's signature, which only its provider can use");
-            }
+            out.note_signature(call.signature, &item.place);
             let input = out.object(call.arguments, &item.place);
             return Some(json!({"type": "tool_use", "id": plain_id(&id), "name": name, "input": input}));
         }

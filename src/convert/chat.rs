@@ -50,9 +50,7 @@ fn assistant(items: &[&Item<'_>], list: &mut Vec<Value>, out: &mut Out<'_>) {
                     Arguments::Json(value) => value.to_string(),
                     Arguments::None => "{}".to_owned(),
                 };
-                if call.signature.is_some() {
-                    out.lose(&item.place, "a call's signature, which only its provider can use");
-                }
+                out.note_signature(call.signature, &item.place);
                 calls.push(json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}));
             }
             ItemBody::Reasoning(_) => out.lose_reasoning(&item.place),

@@ -44,6 +44,7 @@ fn piece(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
             return None;
         }
         ItemBody::ToolCall(call) if call.other_type.is_none() => {
+            out.note_signature(call.signature, &item.place);
             let args = out.object(call.arguments, &item.place);
             return Some(json!({"functionCall": {"name": call.name, "args": args}}));
         }

@@ -53,11 +53,11 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// An id in the characters that Anthropic takes: letters, digits, `_`, `-`.
+/// An id as Anthropic and Converse take it: letters, digits, `_`, `-`, at most 64 of them.
 pub(super) fn plain_id(id: &str) -> String {
     let plain: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect();
-    if plain == id && !id.is_empty() {
+    if plain == id && (1..=64).contains(&id.len()) {
         return plain;
     }
-    format!("{plain}_{:08x}", xxhash_rust::xxh3::xxh3_64(id.as_bytes()) & 0xFFFF_FFFF)
+    format!("{}_{:08x}", &plain[..plain.len().min(55)], xxhash_rust::xxh3::xxh3_64(id.as_bytes()) & 0xFFFF_FFFF)
 }

@@ -53,6 +53,7 @@ pub(super) fn part(media: &Media<'_>, sort: Sort, to: Format, place: &str, out: 
             };
             source.map(|source| json!({"type": if sort == Sort::Image { "image" } else { "document" }, "source": source}))
         }
+        (Format::Converse, _) => converse(media, sort, mime),
         (Format::Gemini, _) => match (media.base64, media.url) {
             (Some(base64), _) => Some(json!({"inlineData": {"mimeType": mime, "data": base64}})),
             (None, Some(url)) => Some(json!({"fileData": {"mimeType": mime, "fileUri": url}})),
@@ -64,7 +65,7 @@ pub(super) fn part(media: &Media<'_>, sort: Sort, to: Format, place: &str, out: 
     let written = written.or_else(|| {
         let text = media.text?;
         Some(match to {
-            Format::Gemini => json!({"text": text}),
+            Format::Gemini | Format::Converse => json!({"text": text}),
             Format::Responses => json!({"type": "input_text", "text": text}),
             _ => json!({"type": "text", "text": text}),
         })
@@ -72,5 +73,60 @@ pub(super) fn part(media: &Media<'_>, sort: Sort, to: Format, place: &str, out: 
     if written.is_none() {
         out.lose(place, format!("a medium that the {to} format can't hold"));
     }
+    // What stands beside the bytes, where the target has no place for it.
+    if let Some(part) = &written {
+        let type_is_told = media.text.is_some() || media.mime.is_none_or(|mime| holds(part, mime) || holds(part, short(mime)));
+        for (told, what) in [
+            (media.detail.is_none_or(|detail| holds(part, detail)), "the resolution asked for"),
+            (media.name.is_none_or(|name| holds(part, name)), "a file's name"),
+            (type_is_told, "a medium's type"),
+        ] {
+            if !told {
+                out.note(place, what);
+            }
+        }
+    }
     written
+}
+
+/// Whether a string of a part holds a text.
+fn holds(part: &Value, text: &str) -> bool {
+    match part {
+        Value::String(string) => string.get(..string.len().min(2048)).unwrap_or(string).contains(text),
+        Value::Array(list) => list.iter().any(|value| holds(value, text)),
+        Value::Object(map) => map.values().any(|value| holds(value, text)),
+        _ => false,
+    }
+}
+
+/// The last word of a MIME type as Converse names formats.
+fn short(mime: &str) -> &str {
+    match mime {
+        "text/plain" => "txt",
+        "text/markdown" => "md",
+        _ => mime.rsplit('/').next().unwrap_or(mime),
+    }
+}
+
+/// Converse takes bytes, or an object in S3; never a URL.
+fn converse(media: &Media<'_>, sort: Sort, mime: &str) -> Option<Value> {
+    let source = match (media.base64, media.url.filter(|url| url.starts_with("s3://"))) {
+        (Some(base64), _) => json!({"bytes": base64}),
+        (None, Some(uri)) => json!({"s3Location": {"uri": uri}}),
+        (None, None) => return None,
+    };
+    let (key, format) = match sort {
+        Sort::Image => ("image", short(mime)),
+        Sort::File => ("document", short(mime)),
+        Sort::Audio => ("audio", short(mime)),
+        Sort::Video => ("video", short(mime)),
+    };
+    let mut part = json!({"format": format, "source": source});
+    if let (Sort::File, Some(map)) = (sort, part.as_object_mut()) {
+        // Every document needs a name, of letters, digits, spaces, hyphens and brackets.
+        let name = media.name.unwrap_or("file");
+        let plain = |c: char| if c.is_alphanumeric() || " -()[]".contains(c) { c } else { '-' };
+        map.insert("name".to_owned(), json!(name.chars().map(plain).collect::<String>()));
+    }
+    Some(json!({(key): part}))
 }

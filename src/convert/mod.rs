@@ -5,6 +5,8 @@
 
 mod anthropic;
 mod chat;
+mod converse;
+mod covered;
 mod gemini;
 mod ids;
 mod media;
@@ -15,6 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, ToolContentBody, ToolResult};
 use ids::Ids;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// A converted request.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +37,7 @@ pub struct Lost {
     pub what: String,
 }
 
-/// Converts a request with its history to another format: chat, responses, anthropic or gemini.
+/// Converts a request with its history to another format. Every field of the source is carried over or listed.
 ///
 /// ```
 /// use plimsoll::{Format, Request, convert};
@@ -46,15 +49,19 @@ pub struct Lost {
 /// ```
 ///
 /// # Errors
-/// As [`Request::conversation`]; [`Kind::Unsupported`] for other targets.
+/// As [`Request::conversation`]; [`Kind::Unsupported`] for `mcp`.
 pub fn convert(request: &Request, to: Format) -> Result<Converted> {
     let conversation = request.conversation()?;
     if conversation.format == to {
         return Ok(Converted { body: request.value().clone(), lost: Vec::new() });
     }
-    let mut out = Out { ids: Ids::of(&conversation), from: conversation.format, lost: Vec::new(), body: Map::new() };
+    let mut out = Out { ids: Ids::of(&conversation), from: conversation.format, lost: Vec::new(), gone: HashSet::new(), body: Map::new() };
     match conversation.model {
-        Some(_) if to == Format::Gemini => out.lose("/model", "the model's name, which Gemini takes in the URL"),
+        Some(_) if to == Format::Gemini => {
+            let place = if conversation.format == Format::Converse { "/modelId" } else { "/model" };
+            out.lose(place, "the model's name, which Gemini takes in the URL");
+        }
+        Some(model) if to == Format::Converse => drop(out.body.insert("modelId".to_owned(), json!(model))),
         Some(model) => drop(out.body.insert("model".to_owned(), json!(model))),
         None => {}
     }
@@ -63,9 +70,13 @@ pub fn convert(request: &Request, to: Format) -> Result<Converted> {
         Format::Responses => responses::write(&conversation, &mut out),
         Format::Anthropic => anthropic::write(&conversation, &mut out),
         Format::Gemini => gemini::write(&conversation, &mut out),
-        Format::Converse | Format::Mcp => return Err(Error::new(Kind::Unsupported, format!("histories can't be converted to {to} yet"))),
+        Format::Converse => converse::write(&conversation, &mut out),
+        Format::Mcp => {
+            return Err(Error::new(Kind::Unsupported, "a tool list holds no history, so that nothing can be converted to `mcp`"));
+        }
     }
     settings::write(&conversation, to, &mut out);
+    covered::list_rest(conversation.body, &mut out);
     Ok(Converted { body: Value::Object(out.body), lost: out.lost })
 }
 
@@ -74,12 +85,27 @@ struct Out<'a> {
     ids: Ids<'a>,
     from: Format,
     lost: Vec<Lost>,
+    /// Places of which nothing was carried over.
+    gone: HashSet<String>,
     body: Map<String, Value>,
 }
 
 impl Out<'_> {
+    /// All that stands at a place is lost.
     fn lose(&mut self, place: &str, what: impl Into<String>) {
+        self.gone.insert(place.to_owned());
+        self.note(place, what);
+    }
+
+    /// Something of a place is lost, or stands otherwise than it did.
+    fn note(&mut self, place: &str, what: impl Into<String>) {
         self.lost.push(Lost { place: place.to_owned(), what: what.into() });
+    }
+
+    fn note_signature(&mut self, signature: Option<&str>, place: &str) {
+        if signature.is_some() {
+            self.note(place, "a call's signature, which only its provider can use");
+        }
     }
 
     /// Arguments as an object, for formats that take no text.
@@ -93,7 +119,7 @@ impl Out<'_> {
         if value.is_object() {
             return value;
         }
-        self.lose(place, "arguments that are no JSON object; they stand under `value`");
+        self.note(place, "arguments that are no JSON object; they stand under `value`");
         json!({"value": value})
     }
 
@@ -151,7 +177,10 @@ fn system_text(conversation: &Conversation<'_>, out: &mut Out<'_>) -> Option<Str
             continue;
         }
         if said {
-            out.lose(&message.place, "a system message in mid-history; it moved to the front");
+            out.note(&message.place, "a system message in mid-history; it moved to the front");
+        }
+        if message.name.is_some() {
+            out.lose(&format!("{}/name", message.place), "the speaker's name");
         }
         for item in &message.items {
             match &item.body {
@@ -188,7 +217,7 @@ fn say<'a>(
     let parts = spoken(message).into_iter().filter_map(|item| write(item, out)).collect();
     join(list, role, key, parts);
     if message.name.is_some() && message.role != Role::Tool {
-        out.lose(&message.place, "the speaker's name");
+        out.lose(&format!("{}/name", message.place), "the speaker's name");
     }
 }
 

@@ -32,9 +32,7 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
                     Arguments::Json(value) => value.to_string(),
                     Arguments::None => "{}".to_owned(),
                 };
-                if call.signature.is_some() {
-                    out.lose(&item.place, "a call's signature, which only its provider can use");
-                }
+                out.note_signature(call.signature, &item.place);
                 list.push(json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments}));
             } else {
                 content.extend(piece(item, message.role, out));
@@ -42,7 +40,7 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
         }
         flush(&mut list, role, &mut content);
         if message.name.is_some() && message.role != Role::Tool {
-            out.lose(&message.place, "the speaker's name");
+            out.lose(&format!("{}/name", message.place), "the speaker's name");
         }
     }
     out.body.insert("input".to_owned(), Value::Array(list));

@@ -1,61 +1,25 @@
 //! Everything of a request but its history: tools, limits, sampling, output format. What has no place in the target is listed.
 //!
-//! Called by [`super::convert`] after the history. Top-level fields that are neither known nor covered by the view are listed by name.
+//! Called by [`super::convert`] after the history. Fields that the view doesn't cover are listed by [`super::covered`].
 
 use super::Out;
 use super::chat;
+use super::covered;
 use crate::format::{Conversation, Format, ResponseFormat, ToolChoice, ToolKind};
 use crate::mcp::acceptable_schema;
 use serde_json::{Map, Value, json};
 
-/// Sampling fields by format: chat, responses, anthropic, gemini. `None`: the target hasn't got it.
-const SAMPLING: [[Option<&str>; 4]; 5] = [
-    [Some("temperature"), Some("temperature"), Some("temperature"), Some("temperature")],
-    [Some("top_p"), Some("top_p"), Some("top_p"), Some("topP")],
-    [Some("stop"), None, Some("stop_sequences"), Some("stopSequences")],
-    [None, None, Some("top_k"), Some("topK")],
-    [Some("seed"), None, None, Some("seed")],
-];
-
-/// Fields that the view covers, in any format.
-const COVERED: [&str; 33] = [
-    "model",
-    "messages",
-    "input",
-    "contents",
-    "system",
-    "instructions",
-    "systemInstruction",
-    "system_instruction",
-    "tools",
-    "functions",
-    "tool_choice",
-    "function_call",
-    "toolConfig",
-    "tool_config",
-    "response_format",
-    "text",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-    "stream",
-    "n",
-    "generationConfig",
-    "generation_config",
-    "inferenceConfig",
-    "temperature",
-    "top_p",
-    "stop",
-    "stop_sequences",
-    "top_k",
-    "seed",
-    "stream_options",
-    "reasoning_effort",
-    "store",
+/// Sampling fields by format: chat, responses, anthropic, gemini, converse. `None`: the target hasn't got it.
+const SAMPLING: [[Option<&str>; 5]; 5] = [
+    [Some("temperature"), Some("temperature"), Some("temperature"), Some("temperature"), Some("temperature")],
+    [Some("top_p"), Some("top_p"), Some("top_p"), Some("topP"), Some("topP")],
+    [Some("stop"), None, Some("stop_sequences"), Some("stopSequences"), Some("stopSequences")],
+    [None, None, Some("top_k"), Some("topK"), None],
+    [Some("seed"), None, None, Some("seed"), None],
 ];
 
 fn column(format: Format) -> Option<usize> {
-    [Format::Chat, Format::Responses, Format::Anthropic, Format::Gemini].iter().position(|f| *f == format)
+    [Format::Chat, Format::Responses, Format::Anthropic, Format::Gemini, Format::Converse].iter().position(|f| *f == format)
 }
 
 pub(super) fn write(conversation: &Conversation<'_>, to: Format, out: &mut Out<'_>) {
@@ -64,20 +28,24 @@ pub(super) fn write(conversation: &Conversation<'_>, to: Format, out: &mut Out<'
     sampling(conversation, to, &mut config, out);
     limits(conversation, to, &mut config, out);
     response_format(conversation, to, &mut config, out);
-    if to == Format::Gemini && !config.is_empty() {
-        out.body.insert("generationConfig".to_owned(), Value::Object(config));
+    let nested = match to {
+        Format::Gemini => Some("generationConfig"),
+        Format::Converse => Some("inferenceConfig"),
+        _ => None,
+    };
+    if let Some(nested) = nested {
+        if !config.is_empty() {
+            out.body.insert(nested.to_owned(), Value::Object(config));
+        }
     } else {
         out.body.append(&mut config);
     }
-    if conversation.options.stream && to != Format::Gemini {
-        out.body.insert("stream".to_owned(), json!(true));
-    }
-    if conversation.options.effort.is_some() || conversation.options.thinking_budget.is_some() {
-        out.lose("", "the reasoning settings: each provider has scales of its own");
-    }
-    let unknown: Vec<String> = conversation.body.keys().filter(|key| !COVERED.contains(&key.as_str())).cloned().collect();
-    for key in unknown {
-        out.lose(&format!("/{key}"), "a field that has no counterpart");
+    if conversation.options.stream {
+        if nested.is_none() {
+            out.body.insert("stream".to_owned(), json!(true));
+        } else {
+            out.lose("/stream", "streaming, which this format asks for in the URL");
+        }
     }
 }
 
@@ -90,7 +58,7 @@ fn tools(conversation: &Conversation<'_>, to: Format, out: &mut Out<'_>) {
         }
         let (schema, dropped) = acceptable_schema(tool.parameters, to);
         for lost in dropped {
-            out.lose(&tool.place, format!("in the schema at `{}`: {}", lost.place, lost.what));
+            out.note(&tool.place, format!("in the schema at `{}`: {}", lost.place, lost.what));
         }
         let plain = |key: &str| {
             let mut map = Map::new();
@@ -110,19 +78,52 @@ fn tools(conversation: &Conversation<'_>, to: Format, out: &mut Out<'_>) {
                 Value::Object(map)
             }
             Format::Anthropic => Value::Object(plain("input_schema")),
+            Format::Converse => {
+                let mut map = plain("inputSchema");
+                map.insert("inputSchema".to_owned(), json!({"json": schema}));
+                json!({"toolSpec": map})
+            }
             _ => Value::Object(plain("parameters")),
         });
     }
+    let choice = conversation.tool_choice;
+    // Where it stands, in each format's words.
+    let place = ["tool_choice", "function_call", "toolConfig", "tool_config"].iter().find(|key| conversation.body.contains_key(**key));
+    let place = match (conversation.format, place) {
+        (Format::Converse, _) => "/toolConfig/toolChoice".to_owned(),
+        (_, Some(key)) => format!("/{key}"),
+        (_, None) => String::new(),
+    };
     if written.is_empty() {
+        if choice != ToolChoice::Default {
+            out.lose(&place, "a tool choice without any tool to choose");
+        }
+        return;
+    }
+    if to == Format::Converse {
+        let mut config = json!({"tools": written});
+        let chosen = match choice {
+            ToolChoice::Auto => Some(json!({"auto": {}})),
+            ToolChoice::Required => Some(json!({"any": {}})),
+            ToolChoice::Named(name) => Some(json!({"tool": {"name": name}})),
+            ToolChoice::Default => None,
+            ToolChoice::None | ToolChoice::Other => {
+                out.lose(&place, "a tool choice that has no counterpart");
+                None
+            }
+        };
+        if let (Some(chosen), Some(map)) = (chosen, config.as_object_mut()) {
+            map.insert("toolChoice".to_owned(), chosen);
+        }
+        out.body.insert("toolConfig".to_owned(), config);
         return;
     }
     let written = if to == Format::Gemini { vec![json!({"functionDeclarations": written})] } else { written };
     out.body.insert("tools".to_owned(), Value::Array(written));
-    let choice = conversation.tool_choice;
     let (key, value) = match (to, choice) {
         (_, ToolChoice::Default) => return,
         (_, ToolChoice::Other) => {
-            out.lose("/tool_choice", "a tool choice that has no counterpart");
+            out.lose(&place, "a tool choice that has no counterpart");
             return;
         }
         (Format::Chat, ToolChoice::Named(name)) => ("tool_choice", json!({"type": "function", "function": {"name": name}})),
@@ -153,25 +154,33 @@ fn tools(conversation: &Conversation<'_>, to: Format, out: &mut Out<'_>) {
 }
 
 fn sampling(conversation: &Conversation<'_>, to: Format, config: &mut Map<String, Value>, out: &mut Out<'_>) {
-    let (Some(from), Some(to_column)) = (column(conversation.format), column(to)) else {
-        if conversation.body.contains_key("inferenceConfig") {
-            out.lose("/inferenceConfig", "the sampling settings");
-        }
-        return;
+    let (Some(from), Some(to_column)) = (column(conversation.format), column(to)) else { return };
+    // Two formats keep them in an object of their own.
+    let nest = match conversation.format {
+        Format::Gemini => ["generationConfig", "generation_config"].into_iter().find(|key| conversation.body.contains_key(*key)),
+        Format::Converse => Some("inferenceConfig"),
+        _ => None,
     };
-    let settings = ["generationConfig", "generation_config"].iter().find_map(|key| conversation.body.get(*key)).and_then(Value::as_object);
+    let settings = match nest {
+        Some(nest) => conversation.body.get(nest).and_then(Value::as_object),
+        None => Some(conversation.body),
+    };
     for row in SAMPLING {
         let Some(name) = row[from] else { continue };
-        let source =
-            if conversation.format == Format::Gemini { settings.and_then(|map| map.get(name)) } else { conversation.body.get(name) };
-        let Some(value) = source.filter(|value| !value.is_null()) else { continue };
+        // Google's JSON takes both spellings.
+        let is_it = |key: &str| key == name || nest.is_some() && covered::camel(key) == name;
+        let found = settings.and_then(|map| map.iter().find(|(key, value)| is_it(key) && !value.is_null()));
+        let Some((name, value)) = found else { continue };
         match row[to_column] {
             Some(target) => {
                 // OpenAI takes one stop text without a list; the others want the list.
-                let value = if name == "stop" && value.is_string() { json!([value]) } else { value.clone() };
+                let value = if name == "stop" && target != "stop" && value.is_string() { json!([value]) } else { value.clone() };
                 config.insert(target.to_owned(), value);
             }
-            None => out.lose(&format!("/{name}"), "a sampling setting that the target hasn't got"),
+            None => out.lose(
+                &nest.map_or_else(|| format!("/{name}"), |nest| format!("/{nest}/{name}")),
+                "a sampling setting that the target hasn't got",
+            ),
         }
     }
 }
@@ -182,9 +191,10 @@ fn limits(conversation: &Conversation<'_>, to: Format, config: &mut Map<String, 
         (Format::Chat, Some(tokens)) => drop(config.insert("max_completion_tokens".to_owned(), json!(tokens))),
         (Format::Responses, Some(tokens)) => drop(config.insert("max_output_tokens".to_owned(), json!(tokens))),
         (Format::Gemini, Some(tokens)) => drop(config.insert("maxOutputTokens".to_owned(), json!(tokens))),
+        (Format::Converse, Some(tokens)) => drop(config.insert("maxTokens".to_owned(), json!(tokens))),
         (Format::Anthropic, Some(tokens)) => drop(config.insert("max_tokens".to_owned(), json!(tokens))),
         (Format::Anthropic, None) => {
-            out.lose("", "no output limit was given; Anthropic needs one, so that 4096 was put in");
+            out.note("", "no output limit was given; Anthropic needs one, so that 4096 was put in");
             config.insert("max_tokens".to_owned(), json!(4096));
         }
         _ => {}
@@ -193,31 +203,78 @@ fn limits(conversation: &Conversation<'_>, to: Format, config: &mut Map<String, 
         match to {
             Format::Chat => drop(config.insert("n".to_owned(), json!(choices))),
             Format::Gemini => drop(config.insert("candidateCount".to_owned(), json!(choices))),
-            _ => out.lose("", "several choices at once"),
+            _ if conversation.format == Format::Gemini => out.lose("/generationConfig/candidateCount", "several choices at once"),
+            _ => out.lose("/n", "several choices at once"),
         }
     }
 }
 
 fn response_format(conversation: &Conversation<'_>, to: Format, config: &mut Map<String, Value>, out: &mut Out<'_>) {
-    match (to, conversation.response_format) {
-        (_, ResponseFormat::Text) => {}
-        (Format::Chat, ResponseFormat::JsonObject) => drop(config.insert("response_format".to_owned(), json!({"type": "json_object"}))),
-        (Format::Chat, ResponseFormat::JsonSchema { name, schema, .. }) => {
-            let named = json!({"name": name.unwrap_or("answer"), "schema": schema});
+    let place = match conversation.format {
+        Format::Chat | Format::Mcp => "/response_format",
+        Format::Responses => "/text/format",
+        Format::Anthropic if conversation.body.contains_key("output_format") => "/output_format",
+        Format::Anthropic => "/output_config/format",
+        Format::Gemini => "/generationConfig",
+        Format::Converse => "/outputConfig/textFormat",
+    };
+    let (name, description, schema) = match conversation.response_format {
+        ResponseFormat::Text => return,
+        ResponseFormat::Other(_) => {
+            out.note(place, "the output format");
+            return;
+        }
+        ResponseFormat::JsonObject => match to {
+            Format::Chat => {
+                config.insert("response_format".to_owned(), json!({"type": "json_object"}));
+                return;
+            }
+            Format::Responses => {
+                config.insert("text".to_owned(), json!({"format": {"type": "json_object"}}));
+                return;
+            }
+            Format::Gemini => {
+                config.insert("responseMimeType".to_owned(), json!("application/json"));
+                return;
+            }
+            Format::Anthropic | Format::Converse | Format::Mcp => {
+                out.note(place, "the output format");
+                return;
+            }
+        },
+        // Converse carries the schema as text.
+        ResponseFormat::JsonSchema { name, description, schema } => {
+            let parsed = schema.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            (name, description, parsed.unwrap_or_else(|| schema.clone()))
+        }
+    };
+    let mut named = Map::new();
+    named.insert("name".to_owned(), json!(name.unwrap_or("answer")));
+    if let Some(description) = description {
+        named.insert("description".to_owned(), json!(description));
+    }
+    match to {
+        Format::Chat => {
+            named.insert("schema".to_owned(), schema);
             config.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": named}));
         }
-        (Format::Responses, ResponseFormat::JsonObject) => {
-            config.insert("text".to_owned(), json!({"format": {"type": "json_object"}}));
+        Format::Responses => {
+            named.insert("type".to_owned(), json!("json_schema"));
+            named.insert("schema".to_owned(), schema);
+            config.insert("text".to_owned(), json!({"format": named}));
         }
-        (Format::Responses, ResponseFormat::JsonSchema { name, schema, .. }) => {
-            let format = json!({"type": "json_schema", "name": name.unwrap_or("answer"), "schema": schema});
-            config.insert("text".to_owned(), json!({"format": format}));
+        Format::Converse => {
+            named.insert("schema".to_owned(), json!(schema.to_string()));
+            let format = json!({"type": "json_schema", "structure": {"jsonSchema": named}});
+            out.body.insert("outputConfig".to_owned(), json!({"textFormat": format}));
         }
-        (Format::Gemini, ResponseFormat::JsonObject) => drop(config.insert("responseMimeType".to_owned(), json!("application/json"))),
-        (Format::Gemini, ResponseFormat::JsonSchema { schema, .. }) => {
+        Format::Gemini => {
             config.insert("responseMimeType".to_owned(), json!("application/json"));
-            config.insert("responseJsonSchema".to_owned(), schema.clone());
+            config.insert("responseJsonSchema".to_owned(), schema);
+            if name.is_some() || description.is_some() {
+                out.note(place, "the output format's name and description");
+            }
         }
-        _ => out.lose("", "the output format"),
+        Format::Anthropic | Format::Mcp => out.note(place, "the output format"),
     }
 }

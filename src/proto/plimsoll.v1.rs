@@ -3926,6 +3926,8 @@ pub enum FaultKind {
     UsageMissing = 9,
     FinishMissing = 10,
     UnknownEvent = 11,
+    /// A checksum of a binary frame does not hold.
+    Checksum = 12,
 }
 impl FaultKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3946,6 +3948,7 @@ impl FaultKind {
             Self::UsageMissing => "FAULT_KIND_USAGE_MISSING",
             Self::FinishMissing => "FAULT_KIND_FINISH_MISSING",
             Self::UnknownEvent => "FAULT_KIND_UNKNOWN_EVENT",
+            Self::Checksum => "FAULT_KIND_CHECKSUM",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3963,6 +3966,7 @@ impl FaultKind {
             "FAULT_KIND_USAGE_MISSING" => Some(Self::UsageMissing),
             "FAULT_KIND_FINISH_MISSING" => Some(Self::FinishMissing),
             "FAULT_KIND_UNKNOWN_EVENT" => Some(Self::UnknownEvent),
+            "FAULT_KIND_CHECKSUM" => Some(Self::Checksum),
             _ => None,
         }
     }

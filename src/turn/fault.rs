@@ -32,6 +32,8 @@ pub enum FaultKind {
     FinishMissing,
     /// An event type that isn't known; kept out of the message.
     UnknownEvent,
+    /// A checksum of a binary frame does not hold.
+    Checksum,
 }
 
 impl FaultKind {
@@ -49,6 +51,7 @@ impl FaultKind {
             Self::UsageMissing => "usage_missing",
             Self::FinishMissing => "finish_missing",
             Self::UnknownEvent => "unknown_event",
+            Self::Checksum => "checksum",
         }
     }
 

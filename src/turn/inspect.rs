@@ -1,6 +1,6 @@
 //! One answer, however it was stored, to the report that the command line and the service give.
 //!
-//! Takes a whole JSON response, raw server-sent events, or recorded events (an array, or one JSON value a line), tells which it is,
+//! Takes a whole JSON response, raw server-sent events or binary frames, or recorded events (an array, or one JSON value a line), tells which it is,
 //! and judges the calls by the request. Decides nothing of its own: the turn and the gate do.
 
 use super::answer::Turn;

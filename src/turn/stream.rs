@@ -7,12 +7,15 @@
 use super::answer::Turn;
 use super::assemble::{Assembler, Intake};
 use super::fault::{Fault, FaultKind};
+use super::frames::{Frame, FrameKind, FrameReader};
 use super::sse::SseReader;
 use super::tally::{Delta, Tally};
 use crate::error::Result;
 use crate::format::Format;
 use crate::tokenizer::Tokenizer;
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
 
 /// A streamed answer of one format.
 ///
@@ -31,7 +34,7 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub struct Stream {
     format: Format,
-    reader: SseReader,
+    wire: Wire,
     assembler: Assembler,
     tally: Tally,
     faults: Vec<Fault>,
@@ -39,6 +42,51 @@ pub struct Stream {
     raw: bool,
     events: u64,
     granted: Option<u64>,
+}
+
+/// What carries the events.
+#[derive(Clone, Debug, Default)]
+enum Wire {
+    /// Nothing came yet.
+    #[default]
+    Unknown,
+    /// Server-sent events.
+    Text(SseReader),
+    /// Bedrock's binary frames.
+    Frames(FrameReader),
+}
+
+impl Wire {
+    /// Told by the first byte: the length of a frame is far below 2^25, and no event stream in text begins with such a byte.
+    fn begin(&mut self, first: u8) {
+        if matches!(self, Self::Unknown) {
+            *self = if first <= 1 { Self::Frames(FrameReader::new()) } else { Self::Text(SseReader::new()) };
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Unknown => 0,
+            Self::Text(reader) => reader.bytes(),
+            Self::Frames(reader) => reader.bytes(),
+        }
+    }
+
+    fn held(&self) -> usize {
+        match self {
+            Self::Unknown => 0,
+            Self::Text(reader) => reader.held(),
+            Self::Frames(reader) => reader.held(),
+        }
+    }
+
+    fn finish(&self) -> Result<(), Fault> {
+        match self {
+            Self::Unknown => Ok(()),
+            Self::Text(reader) => reader.finish(),
+            Self::Frames(reader) => reader.finish(),
+        }
+    }
 }
 
 /// How far a stream has come.
@@ -66,7 +114,7 @@ impl Stream {
     pub fn new(format: Format) -> Result<Self> {
         Ok(Self {
             format,
-            reader: SseReader::new(),
+            wire: Wire::default(),
             assembler: Assembler::new(format)?,
             tally: Tally::default(),
             faults: Vec::new(),
@@ -105,22 +153,32 @@ impl Stream {
 
     /// About how many bytes it holds: what was assembled, and what isn't complete yet.
     pub fn held_bytes(&self) -> usize {
-        self.tally.kept().saturating_add(self.reader.held())
+        self.tally.kept().saturating_add(self.wire.held())
     }
 
-    /// Takes the next bytes of a server-sent event stream, in any cut. False once the stream has failed.
-    /// Cost: one pass; commonest events are read without building JSON values.
+    /// Takes the next bytes of a server-sent event stream, or of Bedrock's binary frames (the first byte tells), in any cut. False once the
+    /// stream has failed. Cost: one pass; commonest events are read without building JSON values.
     pub fn feed(&mut self, bytes: &[u8]) -> bool {
         if self.stuck {
             return false;
         }
-        self.raw = true;
-        let Self { reader, assembler, tally, faults, events, .. } = self;
-        let fed = reader.feed(bytes, |event| {
-            *events = events.saturating_add(1);
-            let mut intake = Intake { tally, faults, offset: Some(event.offset) };
-            take(assembler, event.name, event.data, &mut intake)
-        });
+        let Some(&first) = bytes.first() else { return true };
+        self.wire.begin(first);
+        let Self { wire, assembler, tally, faults, events, raw, .. } = self;
+        let fed = match wire {
+            Wire::Frames(reader) => reader.feed(bytes, |frame| {
+                *events = events.saturating_add(1);
+                take_frame(assembler, frame, &mut Intake { tally, faults, offset: Some(frame.offset) })
+            }),
+            Wire::Unknown => Ok(()),
+            Wire::Text(reader) => {
+                *raw = true;
+                reader.feed(bytes, |event| {
+                    *events = events.saturating_add(1);
+                    take(assembler, event.name, event.data, &mut Intake { tally, faults, offset: Some(event.offset) })
+                })
+            }
+        };
         self.settle(fed)
     }
 
@@ -165,7 +223,7 @@ impl Stream {
     pub fn progress(&mut self) -> Progress {
         let output_tokens = self.tally.count();
         Progress {
-            bytes: self.reader.bytes(),
+            bytes: self.wire.bytes(),
             events: self.events,
             output_tokens,
             granted: self.granted,
@@ -176,15 +234,15 @@ impl Stream {
 
     /// The answer so far. Never one that ended well: it isn't known to be whole. Cost: a copy of all that was assembled.
     pub fn snapshot(&self) -> Turn {
-        self.close(Some(Fault::new(FaultKind::Truncated, "the stream is still on its way").at(self.reader.bytes())))
+        self.close(Some(Fault::new(FaultKind::Truncated, "the stream is still on its way").at(self.wire.bytes())))
     }
 
     /// The end of the input: the turn, with what was wrong.
     pub fn finish(self) -> Turn {
-        let cut = self.reader.finish().err();
+        let cut = self.wire.finish().err();
         let cut = cut.or_else(|| {
             let whole = self.assembler.ended(self.raw);
-            (!whole).then(|| Fault::new(FaultKind::Truncated, "the stream ended before its end was announced").at(self.reader.bytes()))
+            (!whole).then(|| Fault::new(FaultKind::Truncated, "the stream ended before its end was announced").at(self.wire.bytes()))
         });
         self.close(cut)
     }
@@ -226,6 +284,40 @@ fn take(assembler: &mut Assembler, name: &str, data: &str, intake: &mut Intake<'
                 Fault::new(FaultKind::Malformed, format!("the event is not valid JSON{column}"))
             })?;
             assembler.event(name, &event, intake)
+        }
+    }
+}
+
+/// One frame into the assembler: Converse's own events, or another format's events in `chunk`s as base64.
+fn take_frame(assembler: &mut Assembler, frame: Frame<'_>, intake: &mut Intake<'_>) -> Result<(), Fault> {
+    let text = std::str::from_utf8(frame.payload)
+        .map_err(|e| Fault::new(FaultKind::Encoding, format!("the frame's payload isn't UTF-8, {} bytes into it", e.valid_up_to())))?;
+    let payload = if text.trim_ascii().is_empty() {
+        Value::Object(Map::new())
+    } else {
+        serde_json::from_str(text).map_err(|_| Fault::new(FaultKind::Malformed, "the frame's payload is not valid JSON"))?
+    };
+    let Value::Object(mut payload) = payload else {
+        return Err(Fault::new(FaultKind::Malformed, "the frame's payload is no JSON object"));
+    };
+    // Padding against guessing a text by the lengths of its pieces.
+    payload.shift_remove("p");
+    match frame.kind {
+        FrameKind::Event if frame.name == "chunk" => {
+            let bytes = payload.get("bytes").and_then(Value::as_str).and_then(|base64| STANDARD.decode(base64).ok());
+            let bytes = bytes.ok_or_else(|| Fault::new(FaultKind::Malformed, "a chunk without bytes in base64"))?;
+            let inner = std::str::from_utf8(&bytes)
+                .map_err(|e| Fault::new(FaultKind::Encoding, format!("the chunk isn't UTF-8, {} bytes into it", e.valid_up_to())))?;
+            take(assembler, "", inner, intake)
+        }
+        FrameKind::Event => assembler.event(frame.name, &Value::Object(payload), intake),
+        FrameKind::Exception | FrameKind::Error => {
+            payload.insert("type".to_owned(), Value::String(frame.name.to_owned()));
+            if !frame.message.is_empty() {
+                payload.insert("message".to_owned(), Value::String(frame.message.to_owned()));
+            }
+            intake.provider(&Value::Object(payload));
+            Ok(())
         }
     }
 }

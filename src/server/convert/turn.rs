@@ -227,6 +227,7 @@ fn fault_out(fault: Fault) -> v1::Fault {
         FaultKind::UsageMissing => v1::FaultKind::UsageMissing,
         FaultKind::FinishMissing => v1::FaultKind::FinishMissing,
         FaultKind::UnknownEvent => v1::FaultKind::UnknownEvent,
+        FaultKind::Checksum => v1::FaultKind::Checksum,
     };
     let detail_json = fault.detail.as_ref().map(json).unwrap_or_default();
     v1::Fault { kind: kind.into(), message: fault.message, offset: fault.offset, fatal: fault.fatal, detail_json }

@@ -7,6 +7,7 @@ mod anthropic;
 mod chat;
 mod converse;
 mod gemini;
+mod partial;
 mod responses;
 
 use super::fault::{Fault, FaultKind};
@@ -34,7 +35,7 @@ impl Intake<'_> {
     }
 
     /// The provider's own error.
-    fn provider(&mut self, detail: &Value) {
+    pub(super) fn provider(&mut self, detail: &Value) {
         let mut fault = Fault::provider(detail);
         fault.offset = self.offset;
         self.faults.push(fault);
