@@ -7,7 +7,8 @@
 mod scenario;
 
 use plimsoll::server::{ServerConfig, run};
-use plimsoll::{CountOptions, Counter, Request};
+use plimsoll::turn::{InspectOptions, inspect};
+use plimsoll::{CountOptions, Counter, Format, Models, Request};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -100,4 +101,40 @@ async fn python_compacts_reads_what_was_cut_and_undoes_it() {
     assert_eq!((&answer["hits"], &answer["foreign"]), (&json!(1), &json!("ERROR_KIND_NOT_FOUND")));
     assert!(answer["floor"].as_u64() > Some(1) && answer["parts"].as_u64() > Some(0), "{answer}");
     assert_eq!(answer["rule"], json!(["orphan_result"]));
+}
+
+const ANSWER: &str = "data: {\"model\":\"gpt-4o\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Größe, 你好\"}}]}\n\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}]}}]}\n\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":9}}\n\n\
+    data: [DONE]\n\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_follows_streams_as_the_crate_does() {
+    let Some(python) = python() else { return };
+    let request =
+        r#"{"model":"gpt-4o","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"read"}}]}"#;
+    let answers = [ANSWER, &ANSWER[..ANSWER.len() - 5], &ANSWER[..120], "data: {]\n\n", ""];
+    let line = |answer: &&str| json!({"format": "FORMAT_CHAT", "request": request, "answer": answer}).to_string() + "\n";
+    let told = script(python, "turn.py", answers.iter().map(line).collect()).await;
+    assert_eq!(told.len(), answers.len());
+    for (answer, told) in answers.iter().zip(&told) {
+        let request = Request::parse(request.as_bytes(), Format::Chat).expect("JSON");
+        let options = InspectOptions { request: Some(request), now_ms: 7, ..InspectOptions::default() };
+        let own = inspect(answer.as_bytes(), Format::Chat, &Models::builtin(), &options).expect("an answer, broken or not");
+        let text = own.turn.choices.first().map_or("", |choice| choice.text.as_str());
+        assert_eq!((&told["ended_well"], &told["text"], &told["pieces"]), (&json!(own.turn.ended_well), &json!(text), &json!(text)));
+        let verdicts: Vec<String> =
+            own.judgement.calls.iter().map(|call| format!("VERDICT_{}", call.verdict.as_str().to_uppercase())).collect();
+        assert_eq!(told["verdicts"], json!(verdicts), "{told}");
+        let faults: Vec<Value> = own
+            .turn
+            .faults
+            .iter()
+            .map(|fault| json!([format!("FAULT_KIND_{}", fault.kind.as_str().to_uppercase()), fault.offset]))
+            .collect();
+        assert_eq!(told["faults"], json!(faults));
+        assert_eq!(told["output"], json!(own.turn.usage.as_ref().and_then(|usage| usage.output)));
+        assert_eq!(told["single"], true, "both methods give one report");
+    }
+    assert_eq!(told[0]["verdicts"], json!(["VERDICT_RUN"]));
 }
