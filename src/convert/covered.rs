@@ -14,7 +14,11 @@ type Pattern<'a> = &'a [&'a str];
 
 const CHAT: &str = "
 model|stream|n|temperature|top_p|seed|max_tokens|max_completion_tokens
-stop|tool_choice|function_call/**
+stop|tool_choice|function_call
+stop/*
+tool_choice/type|name
+tool_choice/function/name
+function_call/name
 messages/*/role|content|name|tool_call_id|refusal
 messages/*/content/*/type|text|refusal|image_url|video_url|audio_url|document_url|document_name|file_url|input_audio
 messages/*/content/*/image_url|video_url|audio_url|document_url|file_url/url|detail
@@ -35,7 +39,8 @@ response_format/json_schema/schema/**";
 
 const RESPONSES: &str = "
 model|instructions|input|stream|temperature|top_p|max_output_tokens
-tool_choice/**
+tool_choice
+tool_choice/type|name
 input|instructions/*/type|role|content|id|status|name|call_id|output
 input|instructions/*/arguments/**
 input|instructions/*/content|output/*/type|text|refusal|image_url|detail|file_id|filename|file_data|file_url
@@ -50,7 +55,7 @@ text/format/schema/**";
 
 const ANTHROPIC: &str = "
 model|system|max_tokens|stream|temperature|top_p|top_k
-stop_sequences/**
+stop_sequences/*
 system/*/type|text
 messages/*/role|content
 messages/*/content/*/type|text|id|name|tool_use_id|content|is_error|title|thinking|signature|data
@@ -83,9 +88,10 @@ systemInstruction/parts/*/text
 tools/*/functionDeclarations/*/name|description
 tools/*/functionDeclarations/*/parameters|parametersJsonSchema/**
 toolConfig/functionCallingConfig/mode
-toolConfig/functionCallingConfig/allowedFunctionNames/**
+toolConfig/functionCallingConfig/allowedFunctionNames/*
 generationConfig/temperature|topP|topK|seed|maxOutputTokens|candidateCount|responseMimeType
-generationConfig/stopSequences|responseSchema|responseJsonSchema/**";
+generationConfig/stopSequences/*
+generationConfig/responseSchema|responseJsonSchema/**";
 
 const CONVERSE: &str = "
 modelId
@@ -109,9 +115,9 @@ messages/*/content/*/toolResult/content/*/image|document/source/bytes|text
 messages/*/content/*/toolResult/content/*/image|document/source/s3Location/uri
 toolConfig/tools/*/toolSpec/name|description
 toolConfig/tools/*/toolSpec/inputSchema/json/**
-toolConfig/toolChoice/**
+toolConfig/toolChoice/tool/name
 inferenceConfig/maxTokens|temperature|topP
-inferenceConfig/stopSequences/**
+inferenceConfig/stopSequences/*
 outputConfig/textFormat/type
 outputConfig/textFormat/structure/jsonSchema/name|description|schema";
 

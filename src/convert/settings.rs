@@ -215,7 +215,7 @@ fn response_format(conversation: &Conversation<'_>, to: Format, config: &mut Map
         Format::Responses => "/text/format",
         Format::Anthropic if conversation.body.contains_key("output_format") => "/output_format",
         Format::Anthropic => "/output_config/format",
-        Format::Gemini => "/generationConfig",
+        Format::Gemini => "/generationConfig/responseSchema",
         Format::Converse => "/outputConfig/textFormat",
     };
     let (name, description, schema) = match conversation.response_format {

@@ -76,7 +76,9 @@ pub fn converse_frames(response: &serde_json::Value) -> Vec<u8> {
     for (at, block) in message["content"].as_array().into_iter().flatten().enumerate() {
         let mut deltas: Vec<serde_json::Value> = text(&block["text"]).iter().map(|piece| json!({"text": piece})).collect();
         if let Some(call) = block["toolUse"].as_object() {
-            let begun = json!({"toolUse": {"toolUseId": call["toolUseId"], "name": call["name"]}});
+            let mut begun = call.clone();
+            begun.remove("input");
+            let begun = json!({"toolUse": begun});
             bytes.extend(frame("contentBlockStart", &json!({"contentBlockIndex": at, "start": begun})));
             deltas.extend(pieces(&call["input"].to_string()).iter().map(|piece| json!({"toolUse": {"input": piece}})));
         }
