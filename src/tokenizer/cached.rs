@@ -176,6 +176,10 @@ impl Engine for Cached {
         self.tokenizer.engine().token_starts(text)
     }
 
+    fn special_tokens(&self) -> Vec<String> {
+        self.tokenizer.engine().special_tokens()
+    }
+
     fn core(&self) -> Option<&Core> {
         self.tokenizer.engine().core()
     }

@@ -49,6 +49,12 @@ pub(crate) trait Engine: Send + Sync {
             .collect()
     }
 
+    /// Texts of the tokens that stand for no text of their own (`<|im_end|>`), where the vocabulary's file names them.
+    #[cfg_attr(not(feature = "templates"), allow(dead_code, reason = "asked for by templates alone"))]
+    fn special_tokens(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The hot core, when this is one: the appendable counter works on its insides.
     fn core(&self) -> Option<&super::core::Core> {
         None

@@ -5,7 +5,7 @@
 use super::append::AppendCounter;
 use super::engine::Engine;
 use super::store::VocabularyStore;
-use super::{builtin, store};
+use super::{builtin, bundled, store};
 use crate::error::{Error, Kind, Result};
 use std::sync::Arc;
 
@@ -29,6 +29,14 @@ impl std::fmt::Debug for Tokenizer {
     }
 }
 
+/// What the store found, or where it has nothing what a feature builds in.
+fn or_bundled(name: &str, found: Result<Tokenizer>) -> Result<Tokenizer> {
+    match found {
+        Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Unavailable) => bundled::find(name).unwrap_or(Err(e)),
+        found => found,
+    }
+}
+
 impl Tokenizer {
     /// The tokenizer of a vocabulary: one of the built-in `o200k_base`, `o200k_harmony`, `cl100k_base`, `p50k_base`,
     /// `r50k_base`, or one that the store of further vocabularies holds.
@@ -38,7 +46,7 @@ impl Tokenizer {
     pub fn by_name(name: &str) -> Result<Self> {
         match builtin::find(name) {
             Some(engine) => Ok(Self { engine }),
-            None => store::find(name),
+            None => or_bundled(name, store::find(name)),
         }
     }
 
@@ -49,7 +57,7 @@ impl Tokenizer {
     pub fn by_name_in(name: &str, store: &VocabularyStore) -> Result<Self> {
         match builtin::find(name) {
             Some(engine) => Ok(Self { engine }),
-            None => store.load(name),
+            None => or_bundled(name, store.load(name)),
         }
     }
 
@@ -61,6 +69,12 @@ impl Tokenizer {
 
     pub(super) fn engine(&self) -> &dyn Engine {
         &*self.engine
+    }
+
+    /// Texts of the added tokens (`<|im_end|>`) that the vocabulary's file names; empty for files that name none.
+    #[cfg_attr(not(feature = "templates"), allow(dead_code, reason = "asked for by templates alone"))]
+    pub(crate) fn special_tokens(&self) -> Vec<String> {
+        self.engine.special_tokens()
     }
 
     /// A counter for a text that grows at its end. Incremental for rank vocabularies; others recount at each step.

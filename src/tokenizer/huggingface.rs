@@ -14,6 +14,10 @@ pub(super) struct HuggingFace {
     inner: PipelineTokenizer,
     options: EncodeOptions,
     style: Style,
+    /// Texts of the added tokens.
+    added: Vec<String>,
+    /// The tokenizer puts a blank before every text.
+    prefixed: bool,
 }
 
 /// How a token's written form maps to bytes.
@@ -23,6 +27,18 @@ enum Style {
     ByteLevel,
     /// Sentencepiece: `▁` for a blank, `<0xAB>` for a byte.
     Sentencepiece,
+}
+
+/// The part of a file that names its added tokens.
+#[derive(serde::Deserialize)]
+struct File {
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+}
+
+#[derive(serde::Deserialize)]
+struct Added {
+    content: String,
 }
 
 impl HuggingFace {
@@ -36,7 +52,12 @@ impl HuggingFace {
         };
         let options =
             EncodeOptions { add_special_tokens: false, encode_special_tokens: true, padding: Override::Off, truncation: Override::Off };
-        Ok(Self { name: name.to_owned(), inner, options, style })
+        // Before the model, where the normalizer stands; tokens named so don't matter, as they hold no quotes.
+        let prefixed = style == Style::Sentencepiece
+            && json.get(..json.find("\"model\"").unwrap_or(0)).is_some_and(|head| head.contains("\"Prepend\""));
+        let file: File = serde_json::from_str(json).map_err(|e| refused(name, &e.to_string()))?;
+        let added = file.added_tokens.into_iter().map(|added| added.content).collect();
+        Ok(Self { name: name.to_owned(), inner, options, style, added, prefixed })
     }
 }
 
@@ -93,6 +114,32 @@ impl Engine for HuggingFace {
             Style::ByteLevel => byte_level(&token),
             Style::Sentencepiece => sentencepiece(&token),
         })
+    }
+
+    fn special_tokens(&self) -> Vec<String> {
+        self.added.clone()
+    }
+
+    fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, u32> {
+        let mut bytes = Vec::new();
+        for &id in ids {
+            bytes.extend(self.token_bytes(id).ok_or(id)?);
+        }
+        if self.prefixed && bytes.first() == Some(&b' ') {
+            bytes.remove(0);
+        }
+        Ok(bytes)
+    }
+
+    fn token_starts(&self, text: &str) -> Vec<usize> {
+        let mut at = 0_usize;
+        let before = usize::from(self.prefixed);
+        let starts = self.encode(text).into_iter().map(|id| {
+            let start = at.saturating_sub(before);
+            at += self.token_bytes(id).map_or(0, |bytes| bytes.len());
+            start
+        });
+        starts.collect()
     }
 }
 

@@ -12,19 +12,26 @@ mod append;
 mod blocks;
 mod bpe;
 mod builtin;
+mod bundled;
+mod byte_level;
 #[cfg(feature = "cache")]
 mod cached;
 mod classes;
 mod core;
 #[cfg(test)]
 mod core_tests;
+mod deepseek;
 mod engine;
+mod folder;
 mod front;
+mod gguf;
 #[cfg(feature = "huggingface")]
 mod huggingface;
 mod known;
+mod make;
 mod pieces;
 mod prepare;
+mod prepared;
 mod rank_file;
 #[cfg(any(test, fuzzing))]
 #[allow(unreachable_pub, reason = "public to fuzz targets alone")]
@@ -33,6 +40,7 @@ mod simd;
 mod split;
 mod store;
 mod tekken;
+mod tokenizer_json;
 mod vocabulary;
 
 pub use append::{AppendCounter, TextMark};

@@ -3,9 +3,7 @@
 //! Called by the store and by the tekken reader. Checks everything the byte-pair merge relies on (all 256 bytes
 //! present, no rank and no token twice) before an engine is built, so that a damaged file is an error, never a panic.
 
-use super::core::Core;
 use super::engine::Engine;
-use super::split::Split;
 use crate::error::{Error, Kind, Result};
 use base64::Engine as _;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
@@ -69,36 +67,19 @@ fn damaged(name: &str, why: &str) -> Error {
     Error::new(Kind::InvalidInput, format!("the vocabulary file of `{name}` is damaged: {why}"))
 }
 
-/// Byte-pair ranks with what comes before them: normalization and the split.
+/// Byte-pair ranks with a split by a regex that the hot core doesn't know.
 pub(super) struct RankEngine {
     name: String,
-    merging: Merging,
+    bpe: tiktoken_rs::CoreBPE,
     nfc: bool,
 }
 
-/// Who splits and merges.
-enum Merging {
-    /// The hot core, for the splits that it knows.
-    Core(Box<Core>),
-    /// A regex, for any other.
-    Regex(Box<tiktoken_rs::CoreBPE>),
-}
-
 impl RankEngine {
-    /// An engine over `ranks` with a split that the hot core knows.
-    pub(super) fn with_core(name: &str, ranks: &Ranks, split: Split, nfc: bool) -> Result<Self> {
-        let core = Core::from_ranks(name, &ranks.tokens, split)?;
-        Ok(Self { name: name.to_owned(), merging: Merging::Core(Box::new(core)), nfc })
-    }
-
-    /// An engine over `ranks` with a split by pattern: the hot core where the pattern is one it knows.
+    /// An engine over `ranks` with a split by pattern.
     pub(super) fn with_pattern(name: &str, ranks: Ranks, pattern: &str, nfc: bool) -> Result<Self> {
-        if let Some(split) = Split::of_pattern(pattern) {
-            return Self::with_core(name, &ranks, split, nfc);
-        }
         let bpe = tiktoken_rs::CoreBPE::new(ranks.tokens.into_iter().collect(), FxHashMap::default(), pattern)
             .map_err(|e| Error::new(Kind::InvalidInput, format!("the split of `{name}` is not a usable pattern: {e}")))?;
-        Ok(Self { name: name.to_owned(), merging: Merging::Regex(Box::new(bpe)), nfc })
+        Ok(Self { name: name.to_owned(), bpe, nfc })
     }
 
     /// The text as it is split: normalized if need be.
@@ -115,35 +96,12 @@ impl Engine for RankEngine {
         &self.name
     }
 
-    fn count(&self, text: &str) -> usize {
-        let text = self.normal(text);
-        match &self.merging {
-            Merging::Core(core) => core.count(&text),
-            Merging::Regex(bpe) => bpe.encode_ordinary(&text).len(),
-        }
-    }
-
-    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
-        let text = self.normal(text);
-        match &self.merging {
-            Merging::Core(core) => core.count_within(&text, limit),
-            Merging::Regex(bpe) => Some(bpe.encode_ordinary(&text).len()).filter(|count| *count <= limit),
-        }
-    }
-
     fn encode(&self, text: &str) -> Vec<u32> {
-        let text = self.normal(text);
-        match &self.merging {
-            Merging::Core(core) => core.encode(&text),
-            Merging::Regex(bpe) => bpe.encode_ordinary(&text),
-        }
+        self.bpe.encode_ordinary(&self.normal(text))
     }
 
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        match &self.merging {
-            Merging::Core(core) => core.token_bytes(id),
-            Merging::Regex(bpe) => bpe.decode_bytes(&[id]).ok(),
-        }
+        self.bpe.decode_bytes(&[id]).ok()
     }
 }
 

@@ -5,18 +5,22 @@
 //! into place by one rename. Loaded engines are kept for the life of the process.
 
 use super::engine::Engine;
-use super::rank_file::{RankEngine, Ranks};
-use super::tekken::Tekken;
+use super::folder::{self, Found, read, unreadable};
+use super::make::{self, Form, Made};
+use super::prepared::{self, Source};
 use super::{Tokenizer, known};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_128;
 
 const MANIFEST: &str = "manifest.json";
+/// A `tokenizer.json` rewritten so that the `tokenizers` crate loads it fast.
+const CANONICAL: &str = "prepared.json";
 
 /// What form a vocabulary's file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +53,10 @@ pub struct Vocabulary {
     pub licence: Option<String>,
     /// Chat templates and tokenizer settings kept beside the vocabulary, by file name.
     pub templates: Vec<String>,
-    /// The form that loads fast, with its own fingerprint.
+    /// Whether the hot core serves it; what it can't serve exactly goes through the `tokenizers` crate or a regex.
+    #[serde(default)]
+    pub hot: bool,
+    /// The form that loads fast where the core doesn't serve it, with its own fingerprint.
     prepared: Option<(String, String)>,
     /// Split of a rank file.
     split: Option<String>,
@@ -158,18 +165,53 @@ impl VocabularyStore {
             return Ok(Tokenizer::from_engine(Arc::clone(engine)));
         }
         let vocabulary = self.get(name)?;
-        let (file, fingerprint) = match &vocabulary.prepared {
-            Some((file, fingerprint)) => (Path::new(file), fingerprint),
-            None => (vocabulary.file.as_path(), &vocabulary.fingerprint),
+        let engine = match Self::load_prepared(&folder, &vocabulary) {
+            Some(engine) => engine,
+            None => Self::load_source(&folder, &vocabulary)?,
         };
-        let text = read(&folder.join(file))?;
-        if fingerprint_of(&text) != *fingerprint {
-            return Err(Error::new(Kind::Corrupt, format!("the file of vocabulary `{name}` is not the one that was added; add it anew")));
-        }
-        let engine = build(name, vocabulary.kind, &text, vocabulary.split.as_deref(), vocabulary.prepared.is_some())
-            .map_err(|e| e.context(format!("loading vocabulary `{name}`")))?;
         LOADED.lock().unwrap_or_else(PoisonError::into_inner).insert(folder, Arc::clone(&engine));
         Ok(Tokenizer::from_engine(engine))
+    }
+
+    /// The engine from its prepared form, when that is there and whole.
+    fn load_prepared(folder: &Path, vocabulary: &Vocabulary) -> Option<Arc<dyn Engine>> {
+        if let Some((file, fingerprint)) = &vocabulary.prepared {
+            let text = read(&folder.join(file)).ok().filter(|text| fingerprint_of(text) == *fingerprint)?;
+            return make::from_canonical(&vocabulary.name, &text).ok();
+        }
+        let source = Source::of(&vocabulary.fingerprint, &folder.join(&vocabulary.file), vocabulary.file.is_absolute())?;
+        let (tables, recipe) = prepared::read(folder, MANIFEST, &source)?;
+        make::engine(&vocabulary.name, tables, recipe).ok()
+    }
+
+    /// The engine from the vocabulary's own file, with its prepared form written again where that can be.
+    fn load_source(folder: &Path, vocabulary: &Vocabulary) -> Result<Arc<dyn Engine>> {
+        let name = &vocabulary.name;
+        let path = folder.join(&vocabulary.file);
+        let text = read(&path)?;
+        if fingerprint_of(&text) != vocabulary.fingerprint {
+            return Err(Error::new(Kind::Corrupt, format!("the file of vocabulary `{name}` is not the one that was added; add it anew")));
+        }
+        let source = Source::of(&vocabulary.fingerprint, &path, vocabulary.file.is_absolute());
+        let Made { engine, prepared } =
+            make::make(name, vocabulary.kind, &text, vocabulary.split.as_deref(), vocabulary.hot, source.as_ref())
+                .map_err(|e| e.context(format!("loading vocabulary `{name}`")))?;
+        // A store that can't be written to serves all the same, only slower.
+        match prepared {
+            Some(Form::Tables(content)) => {
+                let _ = replace(folder, prepared::FILE, &content);
+            }
+            Some(Form::Canonical(content)) => {
+                let changed = Vocabulary { prepared: Some((CANONICAL.to_owned(), fingerprint_of(&content))), ..vocabulary.clone() };
+                if replace(folder, CANONICAL, content.as_bytes()).is_ok()
+                    && let Ok(manifest) = serde_json::to_vec_pretty(&changed)
+                {
+                    let _ = replace(folder, MANIFEST, &manifest);
+                }
+            }
+            None => {}
+        }
+        Ok(engine)
     }
 
     /// Adds (or replaces) a vocabulary from a model's folder: a plain one, or a repository of a Hugging Face cache.
@@ -183,36 +225,35 @@ impl VocabularyStore {
         let name = known::canonical(name);
         check_name(name)?;
         let doing = |e: Error| e.context(format!("adding vocabulary `{name}`"));
-        let from = snapshot(from);
-        let (path, kind) = choose(&from).map_err(doing)?;
-        let text = read(&path).map_err(doing)?;
+        let Found { path, kind, text, made: converted, companions } = folder::read_folder(from).map_err(doing)?;
+        // What was made of a file can't be referred to.
+        let outside = options.by_reference && converted.is_none();
         let split = options.split.clone().or_else(|| known::find(name).and_then(|known| known.split.clone()));
-        let prepared = prepare(name, kind, &text).map_err(doing)?;
-        let engine = match &prepared {
-            Some(prepared) => build(name, kind, prepared, split.as_deref(), true),
-            None => build(name, kind, &text, split.as_deref(), false),
-        }
-        .map_err(doing)?;
-        prove(name, engine.as_ref()).map_err(doing)?;
+        let fingerprint = fingerprint_of(&text);
+        let source = Source::of(&fingerprint, &path, outside);
+        let made = make::make(name, kind, &text, split.as_deref(), false, source.as_ref()).map_err(doing)?;
+        prove(name, made.engine.as_ref()).map_err(doing)?;
 
         let staging = Staging::new(&self.root, name)?;
-        let file = if options.by_reference {
+        let file = if outside {
             std::path::absolute(&path).map_err(|e| unreadable(&path, e))?
         } else {
-            let file = PathBuf::from(path.file_name().unwrap_or_default());
+            let file = converted.map_or_else(|| PathBuf::from(path.file_name().unwrap_or_default()), PathBuf::from);
             staging.write(&file, text.as_bytes())?;
             file
         };
-        let templates = companions(&from);
-        for template in &templates {
-            let content = read(&from.join(template)).map_err(doing)?;
-            staging.write(Path::new(template), content.as_bytes())?;
+        for (name, content) in &companions {
+            staging.write(Path::new(name), content.as_bytes())?;
         }
-        let prepared = match &prepared {
-            Some(content) => {
-                let file = "prepared.json";
-                staging.write(Path::new(file), content.as_bytes())?;
-                Some((file.to_owned(), fingerprint_of(content)))
+        let hot = matches!(made.prepared, Some(Form::Tables(_)));
+        let prepared = match made.prepared {
+            Some(Form::Tables(content)) => {
+                staging.write(Path::new(prepared::FILE), &content)?;
+                None
+            }
+            Some(Form::Canonical(content)) => {
+                staging.write(Path::new(CANONICAL), content.as_bytes())?;
+                Some((CANONICAL.to_owned(), fingerprint_of(&content)))
             }
             None => None,
         };
@@ -220,10 +261,11 @@ impl VocabularyStore {
             name: name.to_owned(),
             kind,
             file,
-            fingerprint: fingerprint_of(&text),
-            source: if options.source.is_empty() { from.display().to_string() } else { options.source.clone() },
+            fingerprint,
+            source: if options.source.is_empty() { path.parent().unwrap_or(from).display().to_string() } else { options.source.clone() },
             licence: options.licence.clone(),
-            templates,
+            templates: companions.into_iter().map(|(name, _)| name).collect(),
+            hot,
             prepared,
             split: (kind == VocabularyKind::Ranks).then_some(split).flatten(),
         };
@@ -273,99 +315,8 @@ fn check_name(name: &str) -> Result<()> {
     Err(Error::new(Kind::NotFound, format!("unknown tokenizer `{shown}`: names are lower-case letters, digits, `.`, `-`, `_`")))
 }
 
-/// The snapshot behind a repository folder of a Hugging Face cache; any other folder as it is.
-fn snapshot(from: &Path) -> PathBuf {
-    let snapshots = from.join("snapshots");
-    if let Ok(revision) = std::fs::read_to_string(from.join("refs/main"))
-        && snapshots.join(revision.trim()).is_dir()
-    {
-        return snapshots.join(revision.trim());
-    }
-    match std::fs::read_dir(&snapshots).map(|entries| entries.filter_map(Result::ok).collect::<Vec<_>>()).as_deref() {
-        Ok([only]) => only.path(),
-        _ => from.to_owned(),
-    }
-}
-
-/// The vocabulary's file in a folder, and its form.
-fn choose(folder: &Path) -> Result<(PathBuf, VocabularyKind)> {
-    let entries = std::fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    let has_ending = |name: &str, ending: &str| Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
-    let tekken = names.iter().rfind(|name| name.starts_with("tekken") && has_ending(name, "json"));
-    let found = tekken
-        .map(|name| (name, VocabularyKind::Tekken))
-        .or_else(|| names.iter().find(|name| *name == "tokenizer.json").map(|name| (name, VocabularyKind::TokenizerJson)))
-        .or_else(|| names.iter().find(|name| has_ending(name, "tiktoken")).map(|name| (name, VocabularyKind::Ranks)))
-        .or_else(|| names.iter().find(|name| *name == "tokenizer.model").map(|name| (name, VocabularyKind::Ranks)));
-    match found {
-        Some((name, kind)) => Ok((folder.join(name), kind)),
-        None => Err(Error::new(Kind::NotFound, "no tokenizer.json, tekken*.json, *.tiktoken or tokenizer.model in the folder")),
-    }
-}
-
-/// Templates and settings beside a vocabulary.
-fn companions(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.retain(|name| {
-        matches!(name.as_str(), "tokenizer_config.json" | "chat_template.json" | "special_tokens_map.json")
-            || Path::new(name).extension().is_some_and(|e| e == "jinja")
-    });
-    names.sort_unstable();
-    names
-}
-
-/// The form that loads fast, where there is a better one than the file itself.
-#[cfg_attr(not(feature = "huggingface"), expect(clippy::unnecessary_wraps, reason = "fails only where tokenizer.json is read"))]
-fn prepare(name: &str, kind: VocabularyKind, text: &str) -> Result<Option<String>> {
-    match kind {
-        #[cfg(feature = "huggingface")]
-        VocabularyKind::TokenizerJson => super::huggingface::canonical(name, text).map(Some),
-        _ => {
-            let _ = (name, text);
-            Ok(None)
-        }
-    }
-}
-
-/// The engine over a file's text (or over its prepared form).
-fn build(name: &str, kind: VocabularyKind, text: &str, split: Option<&str>, prepared: bool) -> Result<Arc<dyn Engine>> {
-    match kind {
-        VocabularyKind::Tekken => Ok(Arc::new(Tekken::parse(name, text)?)),
-        VocabularyKind::Ranks => {
-            let split = split.ok_or_else(|| {
-                Error::new(
-                    Kind::InvalidInput,
-                    format!(
-                        "a rank file says nothing of how text is split, and `{name}` is not known; name a split, or give a tokenizer.json"
-                    ),
-                )
-            })?;
-            let nfc = known::find(name).is_some_and(known::Known::nfc);
-            let ranks = Ranks::parse(name, text)?;
-            Ok(Arc::new(match known::core_split(split) {
-                Some(split) => RankEngine::with_core(name, &ranks, split, nfc)?,
-                None => RankEngine::with_pattern(name, ranks, known::split(split)?, nfc)?,
-            }))
-        }
-        #[cfg(feature = "huggingface")]
-        VocabularyKind::TokenizerJson if prepared => Ok(Arc::new(super::huggingface::HuggingFace::from_canonical(name, text)?)),
-        #[cfg(feature = "huggingface")]
-        VocabularyKind::TokenizerJson => {
-            Ok(Arc::new(super::huggingface::HuggingFace::from_canonical(name, &super::huggingface::canonical(name, text)?)?))
-        }
-        #[cfg(not(feature = "huggingface"))]
-        VocabularyKind::TokenizerJson => {
-            let _ = prepared;
-            Err(Error::new(Kind::Unsupported, "this build can't read a tokenizer.json: the feature `huggingface` is off"))
-        }
-    }
-}
-
 /// Tries an engine before it is trusted: text must come back, and a vocabulary known by name must give its known ids.
-fn prove(name: &str, engine: &dyn Engine) -> Result<()> {
+pub(super) fn prove(name: &str, engine: &dyn Engine) -> Result<()> {
     let probe = known::probe();
     let ids = engine.encode(probe);
     if let Some(expected) = known::find(name).and_then(|known| known.probe_ids.as_ref())
@@ -383,22 +334,20 @@ fn fingerprint_of(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// A vocabulary's file as text, within the cap.
-fn read(path: &Path) -> Result<String> {
-    let size = std::fs::metadata(path).map_err(|e| unreadable(path, e))?.len();
-    if size > limits::MAX_VOCABULARY_BYTES {
-        let cap = limits::MAX_VOCABULARY_BYTES;
-        return Err(Error::new(Kind::LimitExceeded, format!("`{}` has {size} bytes; at most {cap} are taken", path.display())));
+/// Puts a file into a vocabulary's folder at once, or not at all.
+fn replace(folder: &Path, file: &str, bytes: &[u8]) -> std::io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let partial = folder.join(format!(".{file}.{}.{number}.partial", std::process::id()));
+    let written = std::fs::File::create(&partial).and_then(|mut out| {
+        std::io::Write::write_all(&mut out, bytes)?;
+        out.sync_all()?;
+        std::fs::rename(&partial, folder.join(file))
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial);
     }
-    let bytes = std::fs::read(path).map_err(|e| unreadable(path, e))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Error::new(Kind::InvalidInput, format!("`{}` is not text (a sentencepiece or other binary model is not taken)", path.display()))
-    })
-}
-
-fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    let kind = if error.kind() == std::io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unavailable };
-    Error::new(kind, format!("`{}` can't be read or written: {}", path.display(), error.kind())).caused_by(error)
+    written
 }
 
 /// A folder under construction; removed unless published.

@@ -89,3 +89,36 @@ fn an_unknown_name_suggests_near_ones() {
     assert_eq!(error.kind(), Kind::NotFound);
     assert!(error.suggestions().contains(&"gemma3".to_owned()), "{error}");
 }
+
+/// What is in a vocabulary's folder.
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn prepared_tables_are_written_again_when_they_are_damaged_or_gone() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let store = VocabularyStore::at(home.path());
+    assert!(store.add("mine", model.path(), &with_split()).unwrap().hot);
+    let folder = store.folder("mine");
+    let tables = folder.join(prepared::FILE);
+    let whole = std::fs::read(&tables).unwrap();
+    let vocabulary = store.get("mine").unwrap();
+    for damage in [whole[..whole.len() / 2].to_vec(), vec![b'x'; 40], [&whole[..], b"x"].concat(), Vec::new()] {
+        std::fs::write(&tables, damage).unwrap();
+        assert!(VocabularyStore::load_prepared(&folder, &vocabulary).is_none());
+        assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+        assert_eq!(std::fs::read(&tables).unwrap(), whole);
+        LOADED.lock().unwrap().remove(&folder);
+    }
+    std::fs::remove_file(&tables).unwrap();
+    assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+    assert_eq!(files(&folder), ["manifest.json", "prepared.tables", "x.tiktoken"]);
+    assert_eq!(VocabularyStore::load_prepared(&folder, &vocabulary).unwrap().count("héllo"), 6);
+    // The tables alone serve: the vocabulary's own file is not read again.
+    LOADED.lock().unwrap().remove(&folder);
+    std::fs::remove_file(folder.join("x.tiktoken")).unwrap();
+    assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+}

@@ -28,10 +28,12 @@ struct Entry {
     token_bytes: String,
 }
 
-/// A tekken vocabulary.
+/// What a `tekken.json` holds.
 pub(super) struct Tekken {
-    ranks: RankEngine,
-    specials: u32,
+    pub(super) ranks: Ranks,
+    pub(super) pattern: String,
+    /// Special tokens, which stand before all others.
+    pub(super) specials: u32,
 }
 
 impl Tekken {
@@ -53,22 +55,28 @@ impl Tekken {
         if tokens.len() != used as usize {
             return Err(bad(format!("{} tokens where the file itself announces {used}", tokens.len())));
         }
-        let ranks = RankEngine::with_pattern(name, Ranks::checked(name, tokens)?, &file.config.pattern, false)?;
-        Ok(Self { ranks, specials })
+        Ok(Self { ranks: Ranks::checked(name, tokens)?, pattern: file.config.pattern, specials })
+    }
+
+    /// An engine for a pattern that the hot core doesn't know.
+    pub(super) fn with_pattern(self, name: &str) -> Result<TekkenEngine> {
+        Ok(TekkenEngine { ranks: RankEngine::with_pattern(name, self.ranks, &self.pattern, false)?, specials: self.specials })
     }
 }
 
-impl Engine for Tekken {
+/// A tekken vocabulary with a split by a regex.
+pub(super) struct TekkenEngine {
+    ranks: RankEngine,
+    specials: u32,
+}
+
+impl Engine for TekkenEngine {
     fn name(&self) -> &str {
         self.ranks.name()
     }
 
     fn count(&self, text: &str) -> usize {
         self.ranks.count(text)
-    }
-
-    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
-        self.ranks.count_within(text, limit)
     }
 
     fn encode(&self, text: &str) -> Vec<u32> {

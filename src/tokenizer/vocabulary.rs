@@ -106,6 +106,22 @@ impl Vocabulary {
         .with_whole(&tables.whole)
     }
 
+    /// The tables again.
+    pub(super) fn into_tables(self) -> Tables {
+        let mut whole: Vec<u32> = self.whole.into_values().collect();
+        whole.sort_unstable();
+        Tables {
+            bytes: self.bytes.into_owned(),
+            pairs: self.pairs.into_owned(),
+            filter: self.filter.into_owned(),
+            offsets: self.offsets.into_owned(),
+            text: self.text.into_owned(),
+            whole: whole.into_iter().map(u32::to_le_bytes).collect(),
+            joins: self.joins.into_owned(),
+            words: self.words.into_owned(),
+        }
+    }
+
     /// The id of a single byte.
     #[inline(always)]
     pub(super) fn byte(&self, byte: u8) -> u32 {

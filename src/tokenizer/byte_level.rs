@@ -1,0 +1,323 @@
+//! Byte-level vocabularies on the hot core, with what their makers put around it: normalization, added tokens, ids of their own.
+//!
+//! Built by the store from a [`Recipe`] and prepared tables, whatever file they came from (`tokenizer.json`, tekken, ranks).
+//! Merging and all splits but DeepSeek's are the core's. Guards invariant 4; the text between added tokens is never copied unless
+//! normalization changes it.
+
+use super::classes;
+use super::core::Core;
+use super::deepseek;
+use super::engine::Engine;
+use super::prepare::Tables;
+use super::split::Split;
+use super::vocabulary::Vocabulary;
+use crate::error::{Error, Kind, Result};
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
+
+/// How text is cut into pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Pieces {
+    Gpt2,
+    Llama3,
+    Qwen,
+    QwenMarks,
+    O200k,
+    Kimi,
+    Tekken,
+    /// Every digit alone, then GPT-2's split (Command-R).
+    Gpt2Digits,
+    /// Three passes: digits, kana and Chinese characters, the rest.
+    DeepSeek,
+}
+
+impl Pieces {
+    /// The form of a split of the core; `None` for the families that no file names.
+    pub(super) fn of(split: Split) -> Option<Self> {
+        Some(match split {
+            Split::Gpt2 => Self::Gpt2,
+            Split::Llama3 => Self::Llama3,
+            Split::Qwen => Self::Qwen,
+            Split::QwenMarks => Self::QwenMarks,
+            Split::O200k => Self::O200k,
+            Split::Kimi => Self::Kimi,
+            Split::Tekken => Self::Tekken,
+            Split::Cl100k => return None,
+        })
+    }
+
+    fn split(self) -> Split {
+        match self {
+            Self::Gpt2 | Self::Gpt2Digits => Split::Gpt2,
+            // DeepSeek's pieces are cut here, and only merged by the core.
+            Self::Llama3 | Self::DeepSeek => Split::Llama3,
+            Self::Qwen => Split::Qwen,
+            Self::QwenMarks => Split::QwenMarks,
+            Self::O200k => Split::O200k,
+            Self::Kimi => Split::Kimi,
+            Self::Tekken => Split::Tekken,
+        }
+    }
+}
+
+/// A token that is no product of merging.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Added {
+    pub(super) text: String,
+    pub(super) id: u32,
+    /// Found in ordinary text. Tokens marked as special are not: look-alikes in a text are text.
+    pub(super) matched: bool,
+}
+
+/// All that an engine needs beside the tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recipe {
+    pub(super) pieces: Pieces,
+    /// Text is brought to NFC first.
+    pub(super) nfc: bool,
+    /// The maker's ids are the tables' moved up by this.
+    pub(super) shift: u32,
+    /// The maker's id of each of the tables' ids, where a shift does not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ids: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) added: Vec<Added>,
+}
+
+impl Recipe {
+    /// Pieces alone: the maker's ids are the ranks.
+    pub(super) fn plain(pieces: Pieces, nfc: bool) -> Self {
+        Self { pieces, nfc, shift: 0, ids: Vec::new(), added: Vec::new() }
+    }
+}
+
+/// The engine.
+pub(super) struct ByteLevel {
+    name: String,
+    core: Core,
+    recipe: Recipe,
+    /// The tables' ids of the maker's, where `recipe.ids` maps them.
+    back: HashMap<u32, u32>,
+    /// Finds added tokens, the longest first.
+    finder: Option<Regex>,
+    added: HashMap<String, u32>,
+    added_text: HashMap<u32, String>,
+}
+
+impl ByteLevel {
+    /// An engine over tables that [`super::prepare::prepare`] made or [`super::prepared`] checked.
+    pub(super) fn new(name: &str, tables: Tables, recipe: Recipe) -> Result<Self> {
+        let core = Core::new(name, Vocabulary::from_tables(tables), recipe.pieces.split());
+        let back = (0_u32..).zip(&recipe.ids).map(|(inner, outer)| (*outer, inner)).collect();
+        let mut matched: Vec<&Added> = recipe.added.iter().filter(|added| added.matched && !added.text.is_empty()).collect();
+        // The first alternative that fits wins, and the longest must.
+        matched.sort_by_key(|added| std::cmp::Reverse(added.text.len()));
+        let finder = if matched.is_empty() {
+            None
+        } else {
+            let patterns: Vec<String> = matched.iter().map(|added| regex::escape(&added.text)).collect();
+            let finder = regex::RegexBuilder::new(&patterns.join("|")).size_limit(64 << 20).build();
+            Some(finder.map_err(|_| Error::new(Kind::InvalidInput, format!("the added tokens of `{name}` are too many to search for")))?)
+        };
+        let added = matched.iter().map(|added| (added.text.clone(), added.id)).collect();
+        let added_text = recipe.added.iter().map(|added| (added.id, added.text.clone())).collect();
+        Ok(Self { name: name.to_owned(), core, recipe, back, finder, added, added_text })
+    }
+
+    /// Calls `each` with every stretch of ordinary text (normalized) and every added token, in order, until it answers `false`.
+    fn stretches(&self, text: &str, mut each: impl FnMut(Stretch<'_>) -> bool) {
+        let mut at = 0;
+        for found in self.finder.iter().flat_map(|finder| finder.find_iter(text)) {
+            let before = &text[at..found.start()];
+            if (!before.is_empty() && !each(Stretch::Text(&self.normal(before))))
+                || !self.added.get(found.as_str()).is_none_or(|id| each(Stretch::Added(*id)))
+            {
+                return;
+            }
+            at = found.end();
+        }
+        if at < text.len() {
+            each(Stretch::Text(&self.normal(&text[at..])));
+        }
+    }
+
+    /// The text as it is split: normalized if need be.
+    fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.recipe.nfc && !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
+            return Cow::Owned(text.nfc().collect());
+        }
+        Cow::Borrowed(text)
+    }
+
+    fn count_plain(&self, text: &str) -> usize {
+        let mut count = 0_usize;
+        match self.recipe.pieces {
+            Pieces::DeepSeek => {}
+            Pieces::Gpt2Digits => {
+                for_digits(text, |stretch| count += self.core.count(stretch));
+                return count;
+            }
+            _ => return self.core.count(text),
+        }
+        deepseek::for_pieces(text, |piece| {
+            if piece.len() <= super::bpe::WINDOW {
+                count += self.core.count_piece(piece.as_bytes());
+            } else {
+                self.core.encode_long(piece.as_bytes(), |ids, _| count += ids.len());
+            }
+        });
+        count
+    }
+
+    fn encode_plain(&self, text: &str, ids: &mut Vec<u32>) {
+        let from = ids.len();
+        match self.recipe.pieces {
+            Pieces::DeepSeek => {
+                deepseek::for_pieces(text, |piece| self.core.encode_long(piece.as_bytes(), |more, _| ids.extend_from_slice(more)));
+            }
+            Pieces::Gpt2Digits => for_digits(text, |stretch| ids.extend(self.core.encode(stretch))),
+            _ => ids.extend(self.core.encode(text)),
+        }
+        for id in ids.iter_mut().skip(from) {
+            *id = self.outer(*id);
+        }
+    }
+
+    /// Whether the core cuts texts by itself.
+    fn whole_texts(&self) -> bool {
+        !matches!(self.recipe.pieces, Pieces::DeepSeek | Pieces::Gpt2Digits)
+    }
+
+    /// The maker's id.
+    fn outer(&self, id: u32) -> u32 {
+        match usize::try_from(id).ok().and_then(|at| self.recipe.ids.get(at)) {
+            Some(outer) => *outer,
+            None => id.saturating_add(self.recipe.shift),
+        }
+    }
+}
+
+/// Calls `each` with every digit (a number character of any kind) alone, and with what lies between them.
+fn for_digits(text: &str, mut each: impl FnMut(&str)) {
+    let mut rest = text;
+    while let Some((at, digit)) = rest.char_indices().find(|(_, c)| classes::of(*c as u32) == classes::NUMBER) {
+        let (before, after) = rest.split_at(at);
+        let (digit, after) = after.split_at(digit.len_utf8());
+        if !before.is_empty() {
+            each(before);
+        }
+        each(digit);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        each(rest);
+    }
+}
+
+enum Stretch<'a> {
+    Text(&'a str),
+    Added(u32),
+}
+
+impl Engine for ByteLevel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn count(&self, text: &str) -> usize {
+        let mut count = 0;
+        self.stretches(text, |stretch| {
+            count += match stretch {
+                Stretch::Text(text) => self.count_plain(text),
+                Stretch::Added(_) => 1,
+            };
+            true
+        });
+        count
+    }
+
+    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
+        let mut count = 0;
+        self.stretches(text, |stretch| {
+            count += match stretch {
+                Stretch::Text(text) if self.whole_texts() => {
+                    self.core.count_within(text, limit.saturating_sub(count)).unwrap_or(usize::MAX - limit)
+                }
+                Stretch::Text(text) => self.count_plain(text),
+                Stretch::Added(_) => 1,
+            };
+            count <= limit
+        });
+        (count <= limit).then_some(count)
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(text.len() / 4 + 1);
+        self.stretches(text, |stretch| {
+            match stretch {
+                Stretch::Text(text) => self.encode_plain(text, &mut ids),
+                Stretch::Added(id) => ids.push(id),
+            }
+            true
+        });
+        ids
+    }
+
+    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        if let Some(text) = self.added_text.get(&id) {
+            return Some(text.clone().into_bytes());
+        }
+        let inner = if self.recipe.ids.is_empty() { id.checked_sub(self.recipe.shift)? } else { *self.back.get(&id)? };
+        self.core.token_bytes(inner)
+    }
+
+    fn special_tokens(&self) -> Vec<String> {
+        self.recipe.added.iter().map(|added| added.text.clone()).collect()
+    }
+
+    fn core(&self) -> Option<&Core> {
+        // The appendable counter sees the core alone: only where nothing stands around it.
+        (!self.recipe.nfc && self.finder.is_none() && self.whole_texts()).then_some(&self.core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::prepare;
+
+    fn engine(recipe: Recipe) -> ByteLevel {
+        let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255_u8).map(|byte| (vec![byte], u32::from(byte))).collect();
+        tokens.push((b"ab".to_vec(), 256));
+        tokens.push(("é".as_bytes().to_vec(), 257));
+        ByteLevel::new("small", prepare::prepare(&tokens).unwrap(), recipe).unwrap()
+    }
+
+    #[test]
+    fn added_tokens_the_longest_first_and_special_ones_as_text() {
+        let added = |text: &str, id, matched| Added { text: text.to_owned(), id, matched };
+        let added = vec![added("<t>", 300, true), added("<t>>", 301, true), added("<s>", 302, false)];
+        let engine = engine(Recipe { added, ..Recipe::plain(Pieces::Llama3, false) });
+        assert_eq!(engine.encode("ab<t>>ab<t><s>"), [256, 301, 256, 300, 60, 115, 62]);
+        assert_eq!(engine.decode(&[302, 256, 301]).unwrap(), b"<s>ab<t>>");
+        for limit in 0..10 {
+            assert_eq!(engine.count_within("ab<t>>ab<t><s>", limit), (limit >= 7).then_some(7), "{limit}");
+        }
+    }
+
+    #[test]
+    fn normalizes_shifts_and_maps_ids() {
+        let nfc = engine(Recipe { shift: 10, ..Recipe::plain(Pieces::Llama3, true) });
+        assert_eq!(nfc.encode("e\u{301}"), [267]);
+        assert_eq!(nfc.token_bytes(267).unwrap(), "é".as_bytes());
+        let ids = (0..258).map(|id| 1000 - id).collect();
+        let mapped = engine(Recipe { ids, ..Recipe::plain(Pieces::Llama3, false) });
+        assert_eq!(mapped.encode("ab"), [744]);
+        assert_eq!(mapped.token_bytes(744).unwrap(), b"ab");
+        assert_eq!(mapped.token_bytes(256), None);
+    }
+}
