@@ -44,7 +44,7 @@ pub use compact::{
 pub use compact::{Endpoint, EndpointSummarizer};
 #[cfg(feature = "cache")]
 pub use count::PrefixStore;
-pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
+pub use count::{Breakdown, Confidence, Count, CountOptions, Counter, Day, Part, PartKind, PromptPiece, ReasoningMemory, RenderedPrompt};
 pub use error::{Error, Kind, Result};
 pub use eval::{Apart, Content, Exchange, Group, Report, Row, Skipped, evaluate, learn, read_log};
 pub use format::{

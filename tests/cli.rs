@@ -247,3 +247,27 @@ fn serve_listens_on_loopback_and_ends_on_a_signal() {
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
+
+#[test]
+fn an_open_models_prompt_is_shown_with_the_borders_of_its_parts() {
+    let output = plimsoll(&["count", EXAMPLE, "-m", "qwen3-32b", "--show-prompt"], b"");
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let text = out(&output);
+    assert!(text.contains("──── framing\n<|im_start|>system\n"), "{text}");
+    assert!(text.contains("──── tool definition "), "{text}");
+    let output = plimsoll(&["count", EXAMPLE, "-m", "qwen3-32b", "--show-prompt", "--json"], b"");
+    let shown = &parsed(&output)["prompt"];
+    let prompt = shown["text"].as_str().expect("the prompt's text");
+    let mut at = 0;
+    for piece in shown["pieces"].as_array().expect("its pieces") {
+        assert_eq!(piece["start"], at);
+        at = piece["end"].as_u64().expect("an offset");
+    }
+    assert_eq!(at, prompt.len() as u64);
+    let output = plimsoll(&["count", EXAMPLE, "-m", "gpt-4o", "--show-prompt"], b"");
+    assert_eq!(code(&output), 2);
+    assert!(err(&output).contains("not public"), "{}", err(&output));
+    let output = plimsoll(&["count", EXAMPLE, "--as-of", "yesterday"], b"");
+    assert_eq!(code(&output), 2);
+    assert!(err(&output).contains("YYYY-MM-DD"), "{}", err(&output));
+}

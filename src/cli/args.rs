@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share: which body, which model, whose endpoint, which limits.
 
 use super::input;
-use crate::count::{CountOptions, Counter};
+use crate::count::{CountOptions, Counter, Day};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Format};
 use crate::models::{Choice, Models, Profile, Provider};
@@ -46,6 +46,9 @@ pub(super) struct ModelArgs {
     /// Cap on output in tokens, likewise.
     #[arg(long, value_name = "TOKENS")]
     pub(super) output_cap: Option<u64>,
+    /// Count as on this day (YYYY-MM-DD): a name such as deepseek-chat meant other snapshots in the past.
+    #[arg(long, value_name = "DAY")]
+    pub(super) as_of: Option<Day>,
     /// For an unknown model, use the nearest known family instead of failing.
     #[arg(long)]
     pub(super) nearest: bool,
@@ -105,14 +108,18 @@ impl ModelArgs {
     ) -> Result<CountOptions> {
         let name = model.or(self.model.as_deref()).or(conversation.model);
         let profile = match name {
-            Some(name) => Some(self.profile(counter.models(), name, provider.as_ref())?),
+            Some(name) => Some(self.profile(counter, name, provider.as_ref())?),
             None => None,
         };
-        Ok(CountOptions { provider, profile, ..CountOptions::default() })
+        Ok(CountOptions { provider, profile, as_of: self.as_of, ..CountOptions::default() })
     }
 
-    fn profile(&self, models: &Models, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
+    fn profile(&self, counter: &Counter, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
         let choice = Choice { nearest: self.nearest, window: self.window, output_cap: self.output_cap };
-        models.choose(name, provider, &choice)
+        match counter.models().choose(name, provider, &choice) {
+            // A model that the table doesn't know, installed under its name.
+            Err(e) if e.kind() == Kind::UnknownModel => counter.installed(name).ok_or(e),
+            chosen => chosen,
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::args::{BodyArgs, ModelArgs};
 use super::output::{Output, Status};
 use super::{batch, budget, input, loadline};
 use crate::budget::{BudgetPolicy, decide};
-use crate::count::{Confidence, Count};
+use crate::count::{Confidence, Count, RenderedPrompt};
 use crate::error::Result;
 use clap::Args;
 use serde_json::{Value, json};
@@ -22,6 +22,9 @@ pub(super) struct CountArgs {
     /// Read JSON Lines `{"id","format","model","provider"?,"request"}` and answer each with one line.
     #[arg(long)]
     batch: bool,
+    /// Print the prompt as the model gets it, with the borders of its parts (open-weight models: their prompts are public).
+    #[arg(long, conflicts_with = "batch")]
+    show_prompt: bool,
     /// List every part, not the ten heaviest.
     #[arg(long)]
     all: bool,
@@ -38,6 +41,7 @@ pub(super) fn run(args: &CountArgs, output: &mut Output) -> Result<Status> {
     let body = input::body(&args.body.file, args.body.format.0)?;
     let conversation = body.request.conversation()?;
     let options = args.model.options(&counter, &conversation)?;
+    let prompt = args.show_prompt.then(|| counter.prompt(&body.request, &options)).transpose()?;
     let count = counter.count(&body.request, &options)?;
     // A tool list alone has no output to budget.
     let decided = if body.request.format() == crate::format::Format::Mcp {
@@ -56,6 +60,9 @@ pub(super) fn run(args: &CountArgs, output: &mut Output) -> Result<Status> {
             if let Some(provider) = &options.provider {
                 map.insert("provider".into(), provider.as_str().into());
             }
+            if let Some(prompt) = &prompt {
+                map.insert("prompt".into(), prompt_json(prompt));
+            }
             map.insert("budget".into(), decided.map_or(Value::Null, |b| json!(b)));
         }
         output.value(&out)?;
@@ -63,6 +70,10 @@ pub(super) fn run(args: &CountArgs, output: &mut Output) -> Result<Status> {
     }
     let paint = output.paint();
     output.line(&head(&count, body.request.format().as_str(), body.detection.map(|d| d.because), paint))?;
+    if let Some(prompt) = &prompt {
+        output.line("")?;
+        show(prompt, output)?;
+    }
     if let Some(decided) = &decided {
         output.line("")?;
         output.line(&loadline::draw(&count, decided, paint, output.width()))?;
@@ -74,6 +85,39 @@ pub(super) fn run(args: &CountArgs, output: &mut Output) -> Result<Status> {
         budget::print(decided, output)?;
     }
     Ok(status)
+}
+
+/// A prompt and its pieces; `part` is the index in `parts`, absent for framing.
+fn prompt_json(prompt: &RenderedPrompt) -> Value {
+    let pieces: Vec<Value> = (prompt.pieces.iter())
+        .map(|piece| match piece.part {
+            Some(part) => json!({"start": piece.range.start, "end": piece.range.end, "part": part}),
+            None => json!({"start": piece.range.start, "end": piece.range.end}),
+        })
+        .collect();
+    json!({"text": prompt.text, "pieces": pieces})
+}
+
+/// The prompt, each part's text under a line that names it. The border lines are not part of the prompt.
+fn show(prompt: &RenderedPrompt, output: &mut Output) -> Result<()> {
+    let paint = output.paint();
+    for piece in &prompt.pieces {
+        let label = match piece.part.and_then(|part| prompt.breakdown.parts().get(part)) {
+            Some(part) => {
+                let name = part.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+                let tokens = loadline::grouped(part.tokens);
+                format!("{}{name} · {} · {tokens} tokens", part.kind.as_str().replace('_', " "), part.place)
+            }
+            None => "framing".to_owned(),
+        };
+        output.line(&paint.dim(&format!("──── {label}")))?;
+        // Characters that would act on a terminal are shown, not sent.
+        let text: String = (prompt.text.get(piece.range.clone()).unwrap_or_default().chars())
+            .map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c })
+            .collect();
+        output.line(&text)?;
+    }
+    output.line(&paint.dim("────"))
 }
 
 /// The first lines: what was counted, by which rules, and how sure the total is.

@@ -4,7 +4,7 @@
 //! hands both to the family's renderer, and packs the result.
 
 use super::render::{self, RenderContext};
-use super::{Breakdown, Confidence, ReasoningMemory};
+use super::{Breakdown, Confidence, Day, ReasoningMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
@@ -31,6 +31,8 @@ pub struct CountOptions {
     pub profile: Option<Arc<Profile>>,
     /// Whether the response is streamed, for formats whose body doesn't say (Gemini names it in the URL); `None` when not known.
     pub stream: Option<bool>,
+    /// The day whose snapshot a name means (`deepseek-chat` was V3 and is V4); the newest known without it.
+    pub as_of: Option<Day>,
     /// What earlier responses reported for replayed reasoning.
     pub memory: Arc<ReasoningMemory>,
 }
@@ -59,6 +61,28 @@ impl Count {
     pub fn bound(&self) -> Option<u64> {
         self.breakdown.bound()
     }
+}
+
+/// A prompt as the model gets it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RenderedPrompt {
+    /// The text. Special tokens stand in it by their names.
+    pub text: String,
+    /// The text in pieces, in order and without gaps.
+    pub pieces: Vec<PromptPiece>,
+    /// What each part weighs, by index.
+    pub breakdown: Breakdown,
+}
+
+/// A stretch of a prompt that belongs to one part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromptPiece {
+    /// Bytes of the text.
+    pub range: std::ops::Range<usize>,
+    /// Index of the part in the breakdown; `None` for framing.
+    pub part: Option<usize>,
 }
 
 impl Default for Counter {
@@ -107,12 +131,17 @@ impl Counter {
         self.corrections.write().unwrap_or_else(PoisonError::into_inner).keep(correction, provider)
     }
 
-    /// The profile of a model by any spelling of its name, corrected by what its provider said in this process.
+    /// The profile of a model by any spelling of its name, corrected by what its provider said in this process. A model that the
+    /// table doesn't know may be installed under its name ([`Self::installed`]).
     ///
     /// # Errors
     /// As [`Models::find`].
     pub fn profile(&self, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
-        self.models.find(name, provider).map(|profile| self.corrected(profile, provider))
+        match self.models.find(name, provider) {
+            Err(e) if e.kind() == Kind::UnknownModel => self.installed(name).ok_or(e),
+            found => found,
+        }
+        .map(|profile| self.corrected(profile, provider))
     }
 
     /// As [`Counter::profile`], as the caller chooses it: limits of the caller's own win over what was learned.
@@ -120,7 +149,11 @@ impl Counter {
     /// # Errors
     /// As [`Models::choose`].
     pub fn choose(&self, name: &str, provider: Option<&Provider>, choice: &Choice) -> Result<Arc<Profile>> {
-        let mut profile = self.corrected(self.models.choose(name, provider, choice)?, provider);
+        let chosen = match self.models.choose(name, provider, choice) {
+            Err(e) if e.kind() == Kind::UnknownModel => self.installed(name).ok_or(e)?,
+            chosen => chosen?,
+        };
+        let mut profile = self.corrected(chosen, provider);
         if choice.window.is_some() || choice.output_cap.is_some() {
             let limits = Arc::make_mut(&mut profile);
             limits.window = choice.window.or(limits.window);
@@ -155,17 +188,57 @@ impl Counter {
     pub fn count(&self, request: &Request, options: &CountOptions) -> Result<Count> {
         let conversation = request.conversation()?;
         let profile = self.profile_for(&conversation, options)?;
-        let breakdown = render::render(&RenderContext {
-            conversation: &conversation,
-            profile: &profile,
+        let breakdown = self.with_context(&conversation, &profile, options, render::render)?;
+        Ok(Count { breakdown, profile })
+    }
+
+    /// The prompt that the model gets, with who owns which stretch of it: for open-weight models, whose prompts are public.
+    ///
+    /// # Errors
+    /// Those of [`Self::count`]; [`Kind::Unsupported`] where the provider's text form is not public.
+    pub fn prompt(&self, request: &Request, options: &CountOptions) -> Result<RenderedPrompt> {
+        let conversation = request.conversation()?;
+        let profile = self.profile_for(&conversation, options)?;
+        self.with_context(&conversation, &profile, options, super::template::prompt)
+    }
+
+    /// The profile of a model that is not in the table but whose vocabulary and chat template are installed under its name.
+    pub fn installed(&self, name: &str) -> Option<Arc<Profile>> {
+        let store = self.store()?;
+        let vocabulary = store.get(name).ok().filter(|vocabulary| !vocabulary.templates.is_empty())?;
+        Some(Arc::new(Profile {
+            id: name.to_owned(),
+            tokenizer: vocabulary.name.clone(),
+            renderer: format!("installed:{}", vocabulary.name),
+            source: vocabulary.source,
+            ..Profile::default()
+        }))
+    }
+
+    fn store(&self) -> Option<VocabularyStore> {
+        self.vocabularies.clone().or_else(|| VocabularyStore::user().ok())
+    }
+
+    fn with_context<T>(
+        &self,
+        conversation: &Conversation<'_>,
+        profile: &Profile,
+        options: &CountOptions,
+        job: impl FnOnce(&RenderContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let store = self.store();
+        job(&RenderContext {
+            conversation,
+            profile,
             provider: options.provider.as_ref(),
+            store: store.as_ref(),
+            as_of: options.as_of,
             stream: options.stream,
             memory: &options.memory,
             tokenizer: &|name: &str| match &self.vocabularies {
                 Some(store) => Tokenizer::by_name_in(name, store),
                 None => Tokenizer::by_name(name),
             },
-        })?;
-        Ok(Count { breakdown, profile })
+        })
     }
 }

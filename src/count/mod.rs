@@ -6,6 +6,7 @@
 mod breakdown;
 mod claude;
 mod counter;
+mod day;
 mod gemini;
 mod generic;
 mod grok;
@@ -23,7 +24,8 @@ mod template;
 pub use breakdown::*;
 #[doc(hidden)]
 pub use claude::{ClaudeDesign, ClaudePrices, KIND_NAMES, KINDS, Kinds, claude_design};
-pub use counter::{Count, CountOptions, Counter};
+pub use counter::{Count, CountOptions, Counter, PromptPiece, RenderedPrompt};
+pub use day::Day;
 pub use memory::ReasoningMemory;
 #[cfg(feature = "cache")]
 pub use prefix::PrefixStore;

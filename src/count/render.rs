@@ -4,11 +4,11 @@
 
 #![allow(dead_code, reason = "renderers read these as they arrive")]
 
-use super::{Breakdown, ReasoningMemory};
+use super::{Breakdown, Day, ReasoningMemory};
 use crate::error::Result;
 use crate::format::Conversation;
 use crate::models::{Profile, Provider};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, VocabularyStore};
 
 /// All that a count may depend on.
 pub(crate) struct RenderContext<'a> {
@@ -24,6 +24,10 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) memory: &'a ReasoningMemory,
     /// Gives the tokenizer of a vocabulary name, or an error when it isn't present.
     pub(crate) tokenizer: &'a dyn Fn(&str) -> Result<Tokenizer>,
+    /// Where vocabularies and the templates beside them lie, when there is such a place.
+    pub(crate) store: Option<&'a VocabularyStore>,
+    /// The day whose snapshots the names mean; the newest known without it.
+    pub(crate) as_of: Option<Day>,
 }
 
 /// Counts by the family's renderer.
@@ -36,7 +40,7 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
         "gemini" => super::gemini::render(context),
         "nova" => super::nova::render(context),
         "grok" => super::grok::render(context),
-        "template" => super::template::render(context),
+        "template" | "installed" => super::template::render(context),
         _ => super::generic::render(context),
     }
 }

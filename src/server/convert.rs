@@ -62,6 +62,7 @@ pub(super) fn options_in(counter: &Counter, message: &v1::CountRequest, request:
         profile,
         stream: message.stream,
         memory: Arc::new(memory),
+        ..CountOptions::default()
     };
     Ok((options, provider))
 }

@@ -5,7 +5,7 @@
 //! anew. Every index that the merge loop will follow is checked here, so that no file can make it panic or run on.
 
 use super::byte_level::Recipe;
-use super::prepare::{BUCKET, ID_LIMIT, NONE, Tables};
+use super::prepare::{BUCKET, ID_LIMIT, JOIN_WORDS, NONE, Tables};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -19,13 +19,15 @@ const MAGIC: &[u8] = b"plimsoll prepared vocabulary 1\n";
 const CHECKSUM: usize = 16;
 /// Ids of single bytes and of pairs of bytes.
 const BYTES: usize = 256 + 65_536;
+/// Fewest lines of the table of words: its index has two bits or more.
+const LINES: usize = 4;
 
 /// The first line after the magic: what the tables were made of, and how long each is, in entries.
 #[derive(Serialize, Deserialize)]
 struct Head {
     source: Source,
     recipe: Recipe,
-    lengths: [usize; 6],
+    lengths: [usize; 8],
 }
 
 /// The file that tables were made of.
@@ -52,8 +54,16 @@ impl Source {
 
 /// The file's content.
 pub(super) fn write(source: &Source, recipe: &Recipe, tables: &Tables) -> Option<Vec<u8>> {
-    let lengths =
-        [tables.bytes.len(), tables.pairs.len(), tables.filter.len(), tables.offsets.len(), tables.text.len(), tables.whole.len()];
+    let lengths = [
+        tables.bytes.len(),
+        tables.pairs.len(),
+        tables.filter.len(),
+        tables.offsets.len(),
+        tables.text.len(),
+        tables.whole.len(),
+        tables.joins.len(),
+        tables.words.len(),
+    ];
     let head = serde_json::to_vec(&Head { source: source.clone(), recipe: recipe.clone(), lengths }).ok()?;
     let mut out = Vec::with_capacity(head.len() + tables.pairs.len() * 72 + tables.text.len() * 2 + (1 << 20));
     out.extend_from_slice(MAGIC);
@@ -65,6 +75,8 @@ pub(super) fn write(source: &Source, recipe: &Recipe, tables: &Tables) -> Option
     out.extend_from_slice(tables.offsets.as_flattened());
     out.extend_from_slice(&tables.text);
     out.extend_from_slice(tables.whole.as_flattened());
+    out.extend_from_slice(tables.joins.as_flattened());
+    out.extend_from_slice(tables.words.as_flattened());
     let checksum = xxh3_128(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     Some(out)
@@ -104,7 +116,7 @@ fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
     if head.source != *source {
         return None;
     }
-    let [bytes, pairs, filter, offsets, text, whole] = head.lengths;
+    let [bytes, pairs, filter, offsets, text, whole, joins, words] = head.lengths;
     let mut rest = rest;
     let tables = Tables {
         bytes: chunks(&mut rest, bytes)?,
@@ -113,6 +125,8 @@ fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
         offsets: chunks(&mut rest, offsets)?,
         text: chunks::<1>(&mut rest, text)?.into_flattened(),
         whole: chunks(&mut rest, whole)?,
+        joins: chunks(&mut rest, joins)?,
+        words: chunks(&mut rest, words)?,
     };
     (rest.is_empty() && sound(&tables, &head.recipe)).then_some((tables, head.recipe))
 }
@@ -146,6 +160,12 @@ fn sound(tables: &Tables, recipe: &Recipe) -> bool {
         && offsets().zip(offsets().skip(1)).all(|(from, to)| from <= to)
         && offsets().next_back() == Some(tables.text.len())
         && tables.whole.iter().all(id)
+        && tables.joins.len() == JOIN_WORDS
+        && tables.words.len().is_power_of_two()
+        && tables.words.len() >= LINES
+        && tables.words.len() <= ID_LIMIT as usize
+        // So do searches for whole words.
+        && tables.words.as_flattened().as_chunks::<16>().0.contains(&[0; 16])
         && (recipe.ids.is_empty() || recipe.ids.len() == limit)
 }
 
@@ -186,7 +206,10 @@ mod tests {
             damage(&mut tables);
             write(&source, &recipe, &tables).unwrap()
         };
-        let damages: [&dyn Fn(&mut Tables); 8] = [
+        let damages: [&dyn Fn(&mut Tables); 11] = [
+            &|tables| tables.joins.truncate(7),
+            &|tables| tables.words.truncate(3),
+            &|tables| tables.words.fill([1; 64]),
             &|tables| tables.bytes[7] = NONE.to_le_bytes(),
             &|tables| tables.bytes[300] = 258_u32.to_le_bytes(),
             &|tables| tables.pairs[0][0..8].copy_from_slice(&1_000_000_u64.to_le_bytes()),

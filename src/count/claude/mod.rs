@@ -109,6 +109,8 @@ pub fn claude_design(
     let profile = models.find(name, provider)?;
     let pieces = weigh(&RenderContext {
         conversation: &conversation,
+        store: None,
+        as_of: None,
         profile: &profile,
         provider,
         memory: &super::ReasoningMemory::default(),

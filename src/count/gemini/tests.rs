@@ -15,6 +15,8 @@ fn count(body: &Value, model: &str, provider: Option<&Provider>, stream: Option<
     let profile = Profile { id: model.to_owned(), renderer: "gemini-2.5".to_owned(), ..Profile::default() };
     super::render(&RenderContext {
         conversation: &conversation,
+        store: None,
+        as_of: None,
         profile: &profile,
         provider,
         stream,

@@ -2,6 +2,7 @@
 //!
 //! Read by the renderer beside this file. A rule applies when all that it names matches; later rules win. Nothing here counts.
 
+use crate::count::Day;
 use crate::error::{Error, Kind, Result};
 use regex::Regex;
 use serde::Deserialize;
@@ -37,6 +38,8 @@ pub(super) struct Family {
     /// Markers in a request's own texts are plain text (Mistral, harmony), not tokens of their own.
     #[serde(default)]
     pub(super) literal_text: bool,
+    /// How it takes pictures: `mistral`, `llama4`.
+    pub(super) pictures: Option<String>,
     #[serde(default)]
     set: Map<String, Value>,
 }
@@ -52,6 +55,14 @@ struct Rule {
     formats: Option<Vec<String>>,
     tools: Option<bool>,
     response_format: Option<bool>,
+    /// `json_object` or `json_schema`.
+    response_kind: Option<String>,
+    /// The first day on which the rule holds.
+    from: Option<Day>,
+    /// The first day on which it doesn't any more. Without a day in the question such a rule is past.
+    until: Option<Day>,
+    /// Another template than the family's.
+    template: Option<String>,
     #[serde(default)]
     set: Map<String, Value>,
     #[serde(default)]
@@ -87,7 +98,9 @@ pub(super) struct Case<'a> {
     pub(super) effort: &'a str,
     pub(super) format: &'a str,
     pub(super) tools: bool,
-    pub(super) response_format: bool,
+    /// `json_object`, `json_schema`, or empty.
+    pub(super) response_kind: &'static str,
+    pub(super) as_of: Option<Day>,
 }
 
 /// What all matching rules say together.
@@ -111,6 +124,8 @@ pub(super) struct Habits {
     pub(super) add: u64,
     /// Recorded bills of this family on this host agree.
     pub(super) exact: bool,
+    /// The template of this snapshot, where it isn't the family's.
+    pub(super) template: Option<&'static str>,
 }
 
 static TABLE: LazyLock<Result<Table, String>> =
@@ -165,6 +180,7 @@ pub(super) fn habits(family: &Family, case: &Case<'_>) -> Result<Habits> {
         }
         habits.add = habits.add.saturating_add(rule.add);
         habits.exact = rule.exact.unwrap_or(habits.exact);
+        habits.template = rule.template.as_deref().or(habits.template);
     }
     Ok(habits)
 }
@@ -179,7 +195,10 @@ impl Rule {
             && among(&self.formats, case.format)
             && self.ids.as_ref().is_none_or(|ids| ids.iter().any(|id| case.id.contains(id.as_str())))
             && self.tools.is_none_or(|tools| tools == case.tools)
-            && self.response_format.is_none_or(|asked| asked == case.response_format)
+            && self.response_format.is_none_or(|asked| asked != case.response_kind.is_empty())
+            && self.response_kind.as_deref().is_none_or(|kind| kind == case.response_kind)
+            && self.from.is_none_or(|from| case.as_of.is_none_or(|day| day >= from))
+            && self.until.is_none_or(|until| case.as_of.is_some_and(|day| day < until))
     }
 }
 
@@ -211,6 +230,7 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
         "plain",
         "qwen2.5",
         "qwen3",
+        "qwen3-coder",
         "qwen3.5",
     )
 }
@@ -227,6 +247,11 @@ mod tests {
             assert!(markers(family).is_ok(), "{name}: no markers `{}`", family.markers);
         }
         for rule in &table.rules {
+            assert!(
+                rule.template.as_deref().is_none_or(|template| source(template).is_some()),
+                "a rule names the unknown template {:?}",
+                rule.template
+            );
             for family in &rule.families {
                 assert!(table.families.contains_key(family), "a rule names the unknown family `{family}`");
             }

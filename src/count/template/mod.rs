@@ -1,23 +1,35 @@
 //! Open-weight models: the family's published template rendered as its host does, counted with its own vocabulary.
 //!
-//! `template:NAME` renderers come here. The prompt is rendered with marks of who owns which text, cut at the template's
+//! `template:NAME` renderers come here, and `installed:NAME`, by which a model's own template is rendered that lies beside its vocabulary. The prompt is rendered with marks of who owns which text, cut at the template's
 //! markers (one token each), and what lies between is counted as one text, so that the parts sum to the total
 //! (invariant 1). Where the vocabulary isn't installed another stands in and the count is an estimate that says so.
 
 mod family;
+#[cfg(feature = "templates")]
+mod installed;
+mod pictures;
 mod turns;
 
 use super::render::RenderContext;
-use super::{Breakdown, Confidence, PartKind};
+use super::{Breakdown, Confidence, PartKind, PromptPiece, RenderedPrompt};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, ResponseFormat, Tool, ToolChoice, ToolKind};
 use crate::json_text::{Style, dumps};
 use crate::template::spans::{self, Spanned};
 use crate::tokenizer::Tokenizer;
 use family::{Case, Family, Grade, Habits};
+use pictures::Pictures;
+use regex::Regex;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use turns::Turns;
 
+/// What templates are told of the day, where the caller says none. It only matters by its length, which hardly changes.
+#[cfg(feature = "templates")]
+const DATE: (u16, u8, u8) = (2026, 11, 30);
+/// Hosts that render a model's own template as published.
+#[cfg(feature = "templates")]
+const AS_PUBLISHED: [&str; 3] = ["vllm", "sglang", "llama-cpp"];
 /// What stands in for a vocabulary that isn't installed.
 const STAND_IN: &str = "o200k_base";
 /// How far a stand-in may be off, in percent: the vocabularies of 2026 differ by some 10% on English and code, more on other scripts.
@@ -30,25 +42,59 @@ const UNKNOWN_HOST: (u64, u64) = (12, 8);
 const UNKNOWN_SHARE: u64 = 8;
 
 pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
-    let prompt = Prompt::of(context)?;
+    weigh(context).map(|weighed| weighed.breakdown)
+}
+
+/// The prompt itself, in pieces.
+pub(super) fn prompt(context: &RenderContext<'_>) -> Result<RenderedPrompt> {
+    let renderer = context.profile.renderer.as_str();
+    if !renderer.starts_with("template:") && !renderer.starts_with("installed") {
+        let why = format!("the text that `{}` is given is not public: `{renderer}` counts without one", context.profile.id);
+        return Err(Error::new(Kind::Unsupported, why));
+    }
+    let Weighed { breakdown, spanned, index } = weigh(context)?;
+    let mut pieces = Vec::with_capacity(spanned.spans.len() * 2 + 1);
+    let mut at = 0;
+    for (range, owner) in spanned.spans {
+        if range.start > at {
+            pieces.push(PromptPiece { range: at..range.start, part: None });
+        }
+        at = range.end;
+        pieces.push(PromptPiece { range, part: index.get(owner).copied().flatten().filter(|_| owner > 0) });
+    }
+    if at < spanned.text.len() {
+        pieces.push(PromptPiece { range: at..spanned.text.len(), part: None });
+    }
+    Ok(RenderedPrompt { text: spanned.text, pieces, breakdown })
+}
+
+/// A counted prompt.
+struct Weighed {
+    breakdown: Breakdown,
+    spanned: Spanned,
+    /// Where each owner's part stands in the breakdown.
+    index: Vec<Option<usize>>,
+}
+
+fn weigh(context: &RenderContext<'_>) -> Result<Weighed> {
     let (tokenizer, stand_in) = match (context.tokenizer)(&context.profile.tokenizer) {
         Ok(tokenizer) => (tokenizer, context.profile.proxy),
         Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Unavailable | Kind::Unsupported) => ((context.tokenizer)(STAND_IN)?, true),
         Err(e) => return Err(e),
     };
-    let mut turns = prompt.turns;
-    count(&prompt.spanned, prompt.family, &tokenizer, &mut turns)?;
+    let Prompt { grade, pattern, literal_text, add, exact, mut turns, spanned } = Prompt::of(context, &tokenizer)?;
+    count(&spanned, pattern.as_deref(), literal_text, &tokenizer, &mut turns);
 
     let tools = context.conversation.tools.len() as u64;
     let total: u64 = turns.parts.iter().map(|part| part.tokens).sum();
     if let Some(frame) = turns.parts.first_mut() {
-        frame.tokens = frame.tokens.saturating_add(prompt.habits.add);
-        match prompt.family.grade {
+        frame.tokens = frame.tokens.saturating_add(add);
+        match grade {
             Grade::Estimate => {
                 frame.confidence = Confidence::Estimate;
                 frame.bound = Some((total * GUESS.0 / 100).saturating_add(GUESS.1));
             }
-            Grade::Exact if prompt.habits.exact => {}
+            Grade::Exact if exact => {}
             Grade::Exact | Grade::Calibrated => {
                 frame.confidence = Confidence::Calibrated;
                 let frames = tools.saturating_mul(UNKNOWN_HOST.0).saturating_add(UNKNOWN_HOST.1);
@@ -64,8 +110,11 @@ pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
         }
     }
     let mut breakdown = Breakdown::default();
-    for (index, part) in turns.parts.into_iter().enumerate() {
-        if part.tokens > 0 || index > 0 {
+    let mut index = Vec::with_capacity(turns.parts.len());
+    for (number, part) in turns.parts.into_iter().enumerate() {
+        let shown = part.tokens > 0 || number > 0;
+        index.push(shown.then_some(breakdown.parts().len()));
+        if shown {
             breakdown.push(part);
         }
     }
@@ -78,28 +127,75 @@ pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
         part.bound = None;
         breakdown.push(part);
     }
-    Ok(breakdown)
+    Ok(Weighed { breakdown, spanned, index })
 }
 
 /// A rendered prompt with all that is needed to count it.
 struct Prompt {
-    family: &'static Family,
-    habits: Habits,
+    grade: Grade,
+    /// What finds the special tokens in the text.
+    pattern: Option<Cow<'static, Regex>>,
+    literal_text: bool,
+    /// Tokens that the host adds.
+    add: u64,
+    /// Recorded bills on this host agree, or the host is known to render as published.
+    exact: bool,
     turns: Turns,
     spanned: Spanned,
 }
 
 impl Prompt {
-    fn of(context: &RenderContext<'_>) -> Result<Self> {
-        let conversation = context.conversation;
+    fn of(context: &RenderContext<'_>, tokenizer: &Tokenizer) -> Result<Self> {
         let renderer = context.profile.renderer.as_str();
+        if let Some(name) = renderer.strip_prefix("installed") {
+            let name = name.strip_prefix(':').unwrap_or(&context.profile.tokenizer);
+            return Self::installed(context, name, tokenizer)?.ok_or_else(|| {
+                let how =
+                    format!("no chat template is installed with vocabulary `{name}`; add one with `plimsoll models add {name} --dir PATH`");
+                Error::new(Kind::NotFound, how)
+            });
+        }
         let name = renderer.strip_prefix("template:").unwrap_or(renderer);
-        let (name, family) = match family::find(name)? {
-            Some(family) => (name, family),
+        let found = family::find(name)?.map(|family| (name, family));
+        // What is not described here is rendered by the model's own template, where that is installed.
+        if found.is_none_or(|(_, family)| family.grade == Grade::Estimate)
+            && let Some(prompt) = Self::installed(context, &context.profile.tokenizer, tokenizer)?
+        {
+            return Ok(prompt);
+        }
+        let (name, family) = match found {
+            Some(found) => found,
             None => {
                 ("phi-4", family::find("phi-4")?.ok_or_else(|| Error::new(Kind::Unsupported, format!("unknown template family `{name}`")))?)
             }
         };
+        Self::described(context, name, family)
+    }
+
+    /// By the template that lies beside the vocabulary; `None` where there is none.
+    #[cfg(feature = "templates")]
+    fn installed(context: &RenderContext<'_>, name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        let conversation = context.conversation;
+        let Some(store) = context.store else { return Ok(None) };
+        let Some(installed) = installed::find(store, name, !conversation.tools.is_empty())? else { return Ok(None) };
+        let mut turns = Turns::of(conversation, "\n", Pictures::Unknown);
+        let date = context.as_of.map_or(DATE, crate::count::Day::parts);
+        let doing = |e: Error| e.context(format!("rendering the chat template of `{name}`"));
+        let spanned = installed.render(conversation, &mut turns, date).map_err(doing)?;
+        let exact = context.provider.is_some_and(|provider| AS_PUBLISHED.contains(&provider.as_str()));
+        let pattern = installed.markers(tokenizer)?.map(Cow::Owned);
+        Ok(Some(Self { grade: Grade::Exact, pattern, literal_text: false, add: 0, exact, turns, spanned }))
+    }
+
+    #[cfg(not(feature = "templates"))]
+    #[expect(clippy::unnecessary_wraps, reason = "fails only where templates are rendered")]
+    fn installed(_context: &RenderContext<'_>, _name: &str, _tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        Ok(None)
+    }
+
+    /// By a family's template of ours and its host's habits.
+    fn described(context: &RenderContext<'_>, name: &str, family: &'static Family) -> Result<Self> {
+        let conversation = context.conversation;
         // Aliases that moved between snapshots are known by the name that the request used.
         let id = format!("{} {}", context.profile.id, conversation.model.unwrap_or_default()).to_lowercase();
         let habits = family::habits(
@@ -112,10 +208,16 @@ impl Prompt {
                 effort: conversation.options.effort.unwrap_or(""),
                 format: conversation.format.as_str(),
                 tools: !conversation.tools.is_empty(),
-                response_format: !matches!(conversation.response_format, ResponseFormat::Text),
+                response_kind: match conversation.response_format {
+                    ResponseFormat::Text => "",
+                    ResponseFormat::JsonObject => "json_object",
+                    _ => "json_schema",
+                },
+                as_of: context.as_of,
             },
         )?;
-        let mut turns = Turns::of(conversation);
+        let joiner = habits.set.get("text_joiner").and_then(Value::as_str).unwrap_or_default();
+        let mut turns = Turns::of(conversation, joiner, Pictures::of(family.pictures.as_deref()));
         let clashes = turns.texts().any(spans::clashes) || conversation.tools.iter().any(|tool| spans::clashes(&tool.raw.to_string()));
         if let Some(suffix) = habits.set.get("last_user_suffix").and_then(Value::as_str)
             && let Some(turn) = turns.list.iter_mut().rev().find(|turn| turn.role == crate::format::Role::User)
@@ -124,7 +226,8 @@ impl Prompt {
         }
         let tools = if habits.no_tools { Vec::new() } else { tools(conversation, &habits, &mut turns) };
         let spanned = Self::rendered(conversation, family, &habits, &turns, &tools, clashes)?;
-        Ok(Self { family, habits, turns, spanned })
+        let pattern = Some(Cow::Borrowed(family::markers(family)?));
+        Ok(Self { grade: family.grade, pattern, literal_text: family.literal_text, add: habits.add, exact: habits.exact, turns, spanned })
     }
 
     fn rendered(
@@ -158,14 +261,13 @@ impl Prompt {
         let thinking = thinking(conversation).map(Value::Bool).or_else(|| habits.set.get("default_thinking").cloned());
         variables.insert("thinking".to_owned(), thinking.unwrap_or(Value::Null));
         variables.insert("keep_thinking".to_owned(), keeps_thinking(conversation).into());
-        let rendered = render_source(&family.template, &Value::Object(variables))?;
+        let rendered = render_source(habits.template.unwrap_or(&family.template), &Value::Object(variables))?;
         Ok(if clashes { Spanned { text: rendered, spans: Vec::new() } } else { spans::split(&rendered) })
     }
 }
 
 /// Counts the prompt, run by run, into the parts that own it.
-fn count(prompt: &Spanned, family: &Family, tokenizer: &Tokenizer, turns: &mut Turns) -> Result<()> {
-    let pattern = family::markers(family)?;
+fn count(prompt: &Spanned, pattern: Option<&Regex>, literal_text: bool, tokenizer: &Tokenizer, turns: &mut Turns) {
     // Whose text a byte is: spans are ascending, and markers and runs are walked in order.
     let mut next = 0;
     let owner_at = |next: &mut usize, at: usize| {
@@ -176,9 +278,9 @@ fn count(prompt: &Spanned, family: &Family, tokenizer: &Tokenizer, turns: &mut T
     };
     let mut at = 0;
     let mut span = 0;
-    for marker in pattern.find_iter(&prompt.text) {
+    for marker in pattern.iter().flat_map(|pattern| pattern.find_iter(&prompt.text)) {
         let owner = owner_at(&mut span, marker.start());
-        if owner != 0 && family.literal_text {
+        if owner != 0 && literal_text {
             continue;
         }
         run(prompt, at..marker.start(), &mut next, tokenizer, turns);
@@ -188,7 +290,6 @@ fn count(prompt: &Spanned, family: &Family, tokenizer: &Tokenizer, turns: &mut T
         at = marker.end();
     }
     run(prompt, at..prompt.text.len(), &mut next, tokenizer, turns);
-    Ok(())
 }
 
 /// Counts one run between markers as a whole and shares its tokens out.
@@ -247,8 +348,8 @@ fn tools(conversation: &Conversation<'_>, habits: &Habits, turns: &mut Turns) ->
 }
 
 /// The function object of a tool, in chat's shape whatever the format.
-fn function(tool: &Tool<'_>, habits: &Habits) -> Map<String, Value> {
-    let mut function = match tool.raw.get("function").and_then(Value::as_object) {
+fn whole_function(tool: &Tool<'_>) -> Map<String, Value> {
+    match tool.raw.get("function").and_then(Value::as_object) {
         Some(function) => function.clone(),
         // Responses tools are flat; their other fields stay as they are.
         None if tool.raw.get("type").and_then(Value::as_str) == Some("function") => {
@@ -262,7 +363,12 @@ fn function(tool: &Tool<'_>, habits: &Habits) -> Map<String, Value> {
             function.insert("parameters".to_owned(), tool.parameters.cloned().unwrap_or_else(|| json!({})));
             function
         }
-    };
+    }
+}
+
+/// The same as the host hands it on.
+fn function(tool: &Tool<'_>, habits: &Habits) -> Map<String, Value> {
+    let mut function = whole_function(tool);
     if !habits.strict {
         function.shift_remove("strict");
     }
@@ -335,8 +441,6 @@ fn render_source(name: &str, variables: &Value) -> Result<String> {
     use std::collections::HashMap;
     use std::sync::{LazyLock, Mutex, PoisonError};
     static COMPILED: LazyLock<Mutex<HashMap<String, ChatTemplate>>> = LazyLock::new(Mutex::default);
-    // The date only matters by its length, which never changes.
-    const DATE: (u16, u8, u8) = (2026, 11, 30);
     let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
     let template = if let Some(template) = known {
         template
@@ -376,8 +480,16 @@ mod tests {
         let conversation = request.conversation().unwrap();
         let profile = Profile { renderer: renderer.to_owned(), tokenizer: "qwen3".to_owned(), ..Profile::default() };
         let memory = ReasoningMemory::default();
-        let context =
-            RenderContext { conversation: &conversation, profile: &profile, tokenizer, provider: None, memory: &memory, stream: None };
+        let context = RenderContext {
+            conversation: &conversation,
+            profile: &profile,
+            tokenizer,
+            provider: None,
+            memory: &memory,
+            stream: None,
+            store: None,
+            as_of: None,
+        };
         render(&context).unwrap_or_else(|e| panic!("{renderer}: {e}"))
     }
 

@@ -3,8 +3,9 @@
 //! Made from the neutral view for every wire format; items that stand alone (Responses) join the assistant's turn, results
 //! inside user messages (Anthropic, Converse, Gemini) become tool turns. Media can't be put into text: they become parts of their own.
 
+use super::pictures::Pictures;
 use crate::count::{Confidence, Part, PartKind, media};
-use crate::format::{Arguments, Conversation, Format, ItemBody, Media, Message, Role, ToolContentBody};
+use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Media, Message, Role, ToolContentBody};
 use crate::json_text::{Style, dumps};
 use serde_json::{Value, json};
 
@@ -38,11 +39,15 @@ pub(super) struct Turns {
     pub(super) parts: Vec<Part>,
     /// Parts that no text stands for: pictures and files.
     pub(super) media: Vec<Part>,
+    joiner: String,
+    pictures: Pictures,
 }
 
 impl Turns {
-    pub(super) fn of(conversation: &Conversation<'_>) -> Self {
-        let mut turns = Self { list: Vec::new(), parts: vec![Part::exact(PartKind::Overhead, "", 0)], media: Vec::new() };
+    /// `joiner` goes between the text parts of one message.
+    pub(super) fn of(conversation: &Conversation<'_>, joiner: &str, pictures: Pictures) -> Self {
+        let parts = vec![Part::exact(PartKind::Overhead, "", 0)];
+        let mut turns = Self { list: Vec::new(), parts, media: Vec::new(), joiner: joiner.to_owned(), pictures };
         for message in &conversation.messages {
             turns.add(message, conversation.format == Format::Responses);
         }
@@ -77,7 +82,14 @@ impl Turns {
     fn add(&mut self, message: &Message<'_>, joins: bool) {
         let role = if message.role == Role::Developer { Role::System } else { message.role };
         // Responses: reasoning, calls and text of one answer are items of their own; a new answer begins after anything else, or with reasoning after calls.
-        let begins = |turn: &Turn| !turn.calls.is_empty() && message.items.iter().any(|item| matches!(item.body, ItemBody::Reasoning(_)));
+        // or with text after text.
+        let begins = |turn: &Turn| {
+            message.items.iter().any(|item| match item.body {
+                ItemBody::Reasoning(_) => !turn.calls.is_empty(),
+                ItemBody::Text(_) => !turn.text.is_empty() || !turn.calls.is_empty(),
+                _ => false,
+            })
+        };
         let mut current =
             self.list.len().checked_sub(1).filter(|&last| {
                 joins && role == Role::Assistant && self.list.get(last).is_some_and(|turn| turn.role == role && !begins(turn))
@@ -109,12 +121,13 @@ impl Turns {
                 continue;
             }
             let at = *current.get_or_insert_with(|| self.turn(role, message));
-            self.item(at, item.place.as_str(), &item.body, message, role);
+            self.item(at, item, message, role);
         }
     }
 
-    fn item(&mut self, at: usize, place: &str, body: &ItemBody<'_>, message: &Message<'_>, role: Role) {
-        match body {
+    fn item(&mut self, at: usize, item: &Item<'_>, message: &Message<'_>, role: Role) {
+        let place = item.place.as_str();
+        match &item.body {
             ItemBody::Text(text) => {
                 let kind = match role {
                     Role::System | Role::Developer => PartKind::System,
@@ -125,6 +138,9 @@ impl Turns {
                 let owner = self.list.get(at).map_or(0, |turn| turn.owner);
                 let owner = if owner == 0 { self.part(kind, place, Some(message), None) } else { owner };
                 if let Some(turn) = self.list.get_mut(at) {
+                    if !turn.text.is_empty() {
+                        turn.text.push_str(&self.joiner);
+                    }
                     turn.text.push_str(text);
                     turn.owner = owner;
                 }
@@ -132,7 +148,11 @@ impl Turns {
             ItemBody::Reasoning(reasoning) => {
                 let owner = self.part(PartKind::Reasoning, place, Some(message), None);
                 if let Some(turn) = self.list.get_mut(at) {
-                    turn.reasoning.push_str(reasoning.text.unwrap_or_default());
+                    match reasoning.text {
+                        Some(text) => turn.reasoning.push_str(text),
+                        // Mistral: a thinking part of several chunks.
+                        None => turn.reasoning.push_str(&chunks(item.raw).collect::<Vec<_>>().join("\n\n")),
+                    }
                     turn.reasoning_owner = owner;
                 }
             }
@@ -160,11 +180,11 @@ impl Turns {
         part.role = Some(message.role);
         part.message = message.listed.then_some(message.index);
         if kind == PartKind::Image {
-            // Mistral's rule, which the others stay near: patches of 28 pixels after shrinking to 1,540, one token a row more.
-            part.tokens = size.map_or(1_000, |(width, height)| picture_tokens(width, height));
-            // Other families tile, and bill up to 2.5 times as much for the same picture: a bound, until each has its rule.
-            part.confidence = Confidence::Estimate;
-            part.bound = Some(if size.is_some() { part.tokens.saturating_mul(2) } else { 2_100 });
+            let (tokens, bound) = self.pictures.tokens(size);
+            part.tokens = tokens;
+            part.confidence =
+                if size.is_some() && self.pictures != Pictures::Unknown { Confidence::Calibrated } else { Confidence::Estimate };
+            part.bound = Some(bound);
         } else {
             part.tokens = source.text.map_or(0, |text| text.len() as u64 / 4);
             part.confidence = Confidence::Unbounded;
@@ -188,6 +208,45 @@ impl Turns {
             let calls = turn.calls.iter().flat_map(|call| [call.name.as_str(), call.text.as_str()]);
             [turn.text.as_str(), turn.reasoning.as_str()].into_iter().chain(calls)
         })
+    }
+
+    /// Texts and their owners in the order in which prompts have them.
+    #[cfg(feature = "templates")]
+    pub(super) fn owned_texts(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.list.iter().flat_map(|turn| {
+            let reasoning_owner = if turn.reasoning_owner == 0 { turn.owner } else { turn.reasoning_owner };
+            let calls = turn.calls.iter().flat_map(|call| [(call.name.as_str(), call.owner), (call.text.as_str(), call.owner)]);
+            [(turn.reasoning.as_str(), reasoning_owner), (turn.text.as_str(), turn.owner)].into_iter().chain(calls)
+        })
+    }
+
+    /// The turns as published templates take them: chat messages with arguments as objects.
+    #[cfg(feature = "templates")]
+    pub(super) fn published(&self) -> Value {
+        let turn = |turn: &Turn| {
+            let mut message = serde_json::Map::new();
+            message.insert("role".to_owned(), turn.role.as_str().into());
+            message.insert("content".to_owned(), turn.text.clone().into());
+            if !turn.reasoning.is_empty() {
+                message.insert("reasoning_content".to_owned(), turn.reasoning.clone().into());
+            }
+            if !turn.calls.is_empty() {
+                let calls = turn.calls.iter().map(|call| {
+                    let arguments = serde_json::from_str(&call.text).unwrap_or_else(|_| Value::String(call.text.clone()));
+                    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+                });
+                message.insert("tool_calls".to_owned(), calls.collect());
+            }
+            for (key, value) in
+                [("tool_call_id", &turn.call_id), ("name", if turn.role == Role::Tool { &turn.call_name } else { &turn.name })]
+            {
+                if let Some(value) = value {
+                    message.insert(key.to_owned(), value.clone().into());
+                }
+            }
+            Value::Object(message)
+        };
+        self.list.iter().map(turn).collect()
     }
 
     /// The turns as the templates of ours take them.
@@ -226,6 +285,7 @@ impl Turns {
                 "answer": answer,
                 "ref": turn.owner,
                 "reasoning": reasoning,
+                "own_reasoning": turn.reasoning,
                 "reasoning_ref": if turn.reasoning_owner == 0 { turn.owner } else { turn.reasoning_owner },
                 "in_loop": last_user.is_none_or(|last| index > last),
                 "calls": calls,
@@ -237,6 +297,11 @@ impl Turns {
         }
         Value::Array(out)
     }
+}
+
+/// The texts of a thinking part's chunks.
+fn chunks(part: &Value) -> impl Iterator<Item = &str> {
+    part.get("thinking").and_then(Value::as_array).into_iter().flatten().filter_map(|chunk| chunk.get("text")?.as_str())
 }
 
 impl Call {
@@ -256,15 +321,4 @@ impl Call {
             "ref": self.owner,
         })
     }
-}
-
-/// Tokens of a picture by Mistral's rule (recorded bills, 2026-11-30).
-fn picture_tokens(width: u32, height: u32) -> u64 {
-    const LONGEST: u64 = 1_540;
-    const PATCH: u64 = 28;
-    let (width, height) = (u64::from(width), u64::from(height));
-    let longer = width.max(height).max(1);
-    let shrink = |side: u64| if longer > LONGEST { (side * LONGEST).div_ceil(longer) } else { side };
-    let (columns, rows) = (shrink(width).div_ceil(PATCH), shrink(height).div_ceil(PATCH));
-    rows * (columns + 1)
 }
