@@ -116,10 +116,6 @@ impl ModelArgs {
 
     fn profile(&self, counter: &Counter, name: &str, provider: Option<&Provider>) -> Result<Arc<Profile>> {
         let choice = Choice { nearest: self.nearest, window: self.window, output_cap: self.output_cap };
-        match counter.models().choose(name, provider, &choice) {
-            // A model that the table doesn't know, installed under its name.
-            Err(e) if e.kind() == Kind::UnknownModel => counter.installed(name).ok_or(e),
-            chosen => chosen,
-        }
+        counter.choose(name, provider, &choice)
     }
 }

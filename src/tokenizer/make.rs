@@ -69,7 +69,7 @@ pub(super) fn make(
         }
         VocabularyKind::TokenizerJson => match tokenizer_json::read(name, text)? {
             Reading::Core(tables, recipe) => {
-                let made = hot(name, tables, recipe, source)?;
+                let made = hot(name, *tables, recipe, source)?;
                 if proven || agrees(name, made.engine.as_ref(), text)? {
                     Ok(made)
                 } else {

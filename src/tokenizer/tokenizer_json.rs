@@ -19,7 +19,7 @@ use std::fmt;
 /// What a file turned out to be.
 pub(super) enum Reading {
     /// The core serves it.
-    Core(Tables, Recipe),
+    Core(Box<Tables>, Recipe),
     /// It doesn't, and why.
     Other(&'static str),
 }
@@ -166,7 +166,7 @@ pub(super) fn read(name: &str, json: &str) -> Result<Reading> {
     let Some(tables) = proven(tables, &ordered, whole) else { return other("its merges are not in the order of its tokens") };
     let ids = ordered.ids;
     let same = (0_u32..).zip(&ids).all(|(inner, outer)| inner == *outer);
-    Ok(Reading::Core(tables, Recipe { pieces, nfc, shift: 0, ids: if same { Vec::new() } else { ids }, added }))
+    Ok(Reading::Core(Box::new(tables), Recipe { pieces, nfc, shift: 0, ids: if same { Vec::new() } else { ids }, added }))
 }
 
 /// What serde_json says, without its place, cut to a line.

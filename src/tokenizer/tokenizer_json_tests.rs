@@ -20,7 +20,7 @@ fn file(extra: &[&str], merges: &Value) -> Value {
 
 fn encode(file: &Value, text: &str) -> Vec<u32> {
     match read("small", &file.to_string()).unwrap() {
-        Reading::Core(tables, recipe) => ByteLevel::new("small", tables, recipe).unwrap().encode(text),
+        Reading::Core(tables, recipe) => ByteLevel::new("small", *tables, recipe).unwrap().encode(text),
         Reading::Other(why) => panic!("{why}"),
     }
 }
