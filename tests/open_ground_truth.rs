@@ -20,6 +20,11 @@ fn store() -> Option<VocabularyStore> {
     let store = VocabularyStore::at(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("open-ground-truth"));
     for name in ["glm4", "kimi", "qwen3", "llama3", "llama4", "deepseek-v3", "deepseek-v4", "tekken", "llama2"] {
         if !root.join(name).is_dir() {
+            // One row alone needs Llama 2's: it is counted with a stand-in without.
+            if name == "llama2" {
+                println!("no vocabulary {name}; a stand-in serves");
+                continue;
+            }
             println!("skipped: no vocabulary {name}; run scripts/fetch-vocabularies");
             return None;
         }
