@@ -56,6 +56,9 @@ pub const MAX_PATTERN_COMPILED_BYTES: usize = 2 << 20;
 /// Most hits that one page search gives.
 pub const MAX_SEARCH_HITS: usize = 1_000;
 
+/// Largest answer of an endpoint that writes summaries, in bytes. A summary has some kB; thoughts before it some hundred.
+pub const MAX_SUMMARY_BYTES: u64 = 4 << 20;
+
 /// Largest chat template, in bytes. Published ones reach some 30 kB.
 pub const MAX_TEMPLATE_BYTES: usize = 1 << 20;
 

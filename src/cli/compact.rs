@@ -87,7 +87,7 @@ impl Job<'_> {
     }
 
     /// What is decided, with the host's or the endpoint's summaries. A dry run asks no endpoint.
-    fn decide(&self, request: &Request, options: &CountOptions, policy: &Policy, pages: &Pages) -> Result<Decision> {
+    fn decide(&self, request: &Request, options: &CountOptions, policy: &Policy, pages: &Pages, output: &mut Output) -> Result<Decision> {
         let plan = match plan(request, &self.counter, options, policy, pages)? {
             Decision::Plan(plan) => plan,
             other => return Ok(other),
@@ -99,7 +99,17 @@ impl Job<'_> {
                     .map_err(|e| Error::new(Kind::InvalidInput, "the summaries are not a JSON array of texts").caused_by(e))?;
                 plan.with_summaries(&texts, &self.counter, options, pages)?
             }
-            (None, Some(writer)) if asks => plan.summarized_by(writer.as_ref(), &self.counter, options, pages)?,
+            (None, Some(writer)) if asks => {
+                let ask = |task| match writer.summarize(task) {
+                    Ok(text) => Some(text),
+                    Err(error) => {
+                        output.note(&format!("{error}; the built-in summary stands"));
+                        None
+                    }
+                };
+                let texts: Vec<Option<String>> = plan.tasks.iter().map(ask).collect();
+                plan.with_summaries(&texts, &self.counter, options, pages)?
+            }
             _ => plan,
         }))
     }
@@ -138,7 +148,7 @@ pub(super) fn run(args: &CompactArgs, output: &mut Output) -> Result<Status> {
     let policy = job.policy(args.target, &request, &options)?;
     // A dry run needs no store; the references are the same.
     let pages = if args.plan { Pages::in_memory() } else { args.store.open()? };
-    match job.decide(&request, &options, &policy, &pages)? {
+    match job.decide(&request, &options, &policy, &pages, output)? {
         Decision::Stuck(stuck) => {
             if output.json() {
                 output.value(&json!({"error": stuck.to_json()}))?;
@@ -221,14 +231,14 @@ fn batch(job: &Job<'_>, output: &mut Output) -> Result<Status> {
         let id =
             std::str::from_utf8(line).ok().and_then(|line| slice(line, "/id").ok()).filter(|id| serde_json::from_str::<Value>(id).is_ok());
         let id = id.unwrap_or("null");
-        let answer = one(line, job, &pages).unwrap_or_else(|error| json!({"error": error.to_json()}).to_string());
+        let answer = one(line, job, &pages, output).unwrap_or_else(|error| json!({"error": error.to_json()}).to_string());
         output.line(&format!("{{\"id\":{id},{}", answer.strip_prefix('{').unwrap_or(&answer)))
     })?;
     Ok(Status::Done)
 }
 
 /// Answers one line of a batch.
-fn one(line: &[u8], job: &Job<'_>, pages: &Pages) -> Result<String> {
+fn one(line: &[u8], job: &Job<'_>, pages: &Pages, output: &mut Output) -> Result<String> {
     let args = job.args;
     let entry = parse(line)?;
     let line = std::str::from_utf8(line).map_err(|_| Error::new(Kind::InvalidInput, "the line is not UTF-8"))?;
@@ -255,7 +265,7 @@ fn one(line: &[u8], job: &Job<'_>, pages: &Pages) -> Result<String> {
     let request = job.mended(&original, model)?;
     let options = args.model.options_for(&job.counter, &request.conversation()?, model, args.model.provider()?)?;
     let policy = job.policy(target, &request, &options)?;
-    match job.decide(&request, &options, &policy, pages)? {
+    match job.decide(&request, &options, &policy, pages, output)? {
         Decision::Nothing { before } => Ok(untouched(&request, before)),
         Decision::Plan(plan) => Ok(plan.apply(&original, pages)?.to_json_text()),
         Decision::Stuck(stuck) => Ok(json!({"error": stuck.to_json()}).to_string()),

@@ -81,6 +81,12 @@ impl Output {
         }
     }
 
+    /// Tells a person what went otherwise than wanted, on standard error.
+    pub(super) fn note(&mut self, text: &str) {
+        let label = self.error_paint.bad("warning");
+        let _ = writeln!(std::io::stderr(), "{label}: {text}");
+    }
+
     /// Prints an error and gives the exit code that goes with its kind.
     pub(super) fn fail(&mut self, error: &Error) -> Status {
         if self.json {

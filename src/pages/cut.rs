@@ -34,6 +34,12 @@ pub(super) fn cut(text: &str, bound: usize, tokenizer: &Tokenizer) -> Vec<Cut> {
     pages
 }
 
+/// The pieces of a text that is cut as pages are; empty for an empty text.
+#[cfg(feature = "endpoint")]
+pub(crate) fn cut_text<'t>(text: &'t str, bound: usize, tokenizer: &Tokenizer) -> Vec<&'t str> {
+    cut(text, bound, tokenizer).into_iter().map(|piece| &text[piece.bytes]).filter(|piece| !piece.is_empty()).collect()
+}
+
 /// Where the page that starts at `start` ends: the longest stretch to a border that holds within the bound.
 fn page_end(text: &str, start: usize, bound: usize, tokenizer: &Tokenizer) -> (usize, usize) {
     // Guess by four bytes a token, then let the count correct the guess.

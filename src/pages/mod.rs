@@ -13,6 +13,8 @@ mod search;
 mod store;
 mod tool;
 
+#[cfg(feature = "endpoint")]
+pub(crate) use cut::cut_text;
 #[cfg(feature = "pages-disk")]
 pub use disk::DiskStore;
 pub(crate) use handle::reference;

@@ -8,7 +8,7 @@ use super::convert::{format_in, options_in, payload_in};
 use super::pool::Pool;
 use super::rpc::Rpc;
 use crate::check::{self, Severity};
-use crate::compact::{self, Decision, Plan, Policy, Summarizer, SummarizerKind};
+use crate::compact::{self, Decision, Plan, Policy, Summarizer, SummarizerKind, SummaryTask};
 use crate::count::{CountOptions, Counter};
 use crate::error::{Error, Kind, Result};
 use crate::format::Request as Body;
@@ -333,7 +333,14 @@ impl CompactService for Rpc {
             };
             let tasks = plan.tasks.clone();
             // A summary that fails is none: the built-in one stands.
-            let writing = move || Ok(tasks.iter().map(|task| writer.summarize(task).ok()).collect::<Vec<_>>());
+            let ask = move |task: &SummaryTask| match writer.summarize(task) {
+                Ok(text) => Some(text),
+                Err(error) => {
+                    tracing::warn!(%error, "the endpoint wrote no summary");
+                    None
+                }
+            };
+            let writing = move || Ok(tasks.iter().map(ask).collect::<Vec<_>>());
             let texts = self.compaction.writing.run(deadline, writing).await?;
             let finish = move || {
                 let plan = given.with_summaries(&work, plan, &texts)?;
