@@ -53,6 +53,10 @@ pub const MAX_PATTERN_BYTES: usize = 4_096;
 /// Largest compiled pattern of a page search, in bytes: bounds memory and time of counted repetitions.
 pub const MAX_PATTERN_COMPILED_BYTES: usize = 2 << 20;
 
+/// Work that one page search may do in the engine that needs no memory, in steps (states of the pattern times bytes of text):
+/// some seconds.
+pub const MAX_SEARCH_WORK: u64 = 1 << 28;
+
 /// Most hits that one page search gives.
 pub const MAX_SEARCH_HITS: usize = 1_000;
 

@@ -189,7 +189,8 @@ fn a_batch_answers_every_line_in_its_place() {
         json!({"id": id, "format": format, "model": "gpt-4o", "target": target, "request": request}).to_string()
     };
     let chat: Value = serde_json::from_str(&history("chat")).unwrap();
-    let orphan = json!({"messages": [{"role": "user", "content": "x ".repeat(900)}, {"role": "tool", "tool_call_id": "n", "content": "4"}]});
+    let orphan =
+        json!({"messages": [{"role": "user", "content": "x ".repeat(900)}, {"role": "tool", "tool_call_id": "n", "content": "4"}]});
     let mut lines: Vec<Vec<u8>> = [
         entry(json!("a"), "chat", json!(5000), chat.clone()),
         entry(json!(2), "chat", json!(20), chat.clone()),
@@ -211,8 +212,7 @@ fn a_batch_answers_every_line_in_its_place() {
     let output = desk.run(&["compact", text(&file), "--batch", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let answers: Vec<Value> = String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let kinds: Vec<(Value, &str)> =
-        answers.iter().map(|a| (a["id"].clone(), a["error"]["kind"].as_str().unwrap_or("fits"))).collect();
+    let kinds: Vec<(Value, &str)> = answers.iter().map(|a| (a["id"].clone(), a["error"]["kind"].as_str().unwrap_or("fits"))).collect();
     let expected = [
         (json!("a"), "fits"),
         (json!(2), "over_budget"),

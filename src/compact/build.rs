@@ -13,6 +13,7 @@ use super::summary::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::format::{Edit, Format, ItemBody, Message, Role, quote};
 use crate::pages::Entry;
+use std::collections::{HashMap, HashSet};
 
 impl<'h, 'a> Draft<'_, 'h, 'a> {
     /// The edits of all that is decided.
@@ -37,7 +38,7 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
             let Some((step, change, after)) = change.as_ref().filter(|_| !gone[kept.unit]) else { continue };
             built.edits.extend(change.edits.iter().cloned());
             built.keep(&change.reference, change.keep.as_deref());
-            built.texts.push((built.planned.len(), change.text.clone()));
+            built.texts.entry(change.reference.clone()).or_insert_with(|| change.text.clone());
             let tool: String = kept.tool.chars().take(64).collect();
             built.planned.push(PlannedEdit {
                 step: *step,
@@ -116,7 +117,7 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
             (None, None) => Edit::Insert { place: first.place.clone(), json: user_message(history.conversation.format, &said) },
         });
         let step = if note { Step::Drop } else { Step::Summarize };
-        built.texts.push((built.planned.len(), said));
+        built.texts.entry(reference.clone()).or_insert(said);
         let messages = run.iter().map(|at| history.units[*at].messages.len()).sum();
         built.planned.push(PlannedEdit {
             step,
@@ -167,15 +168,17 @@ fn standing_summary<'m>(message: &'m Message<'_>) -> Option<(&'m str, &'m str)> 
 pub(super) struct Built {
     pub(super) edits: Vec<Edit>,
     pub(super) planned: Vec<PlannedEdit>,
-    /// New texts by planned edit, before those were sorted.
-    pub(super) texts: Vec<(usize, String)>,
+    /// New texts by the reference that they name.
+    pub(super) texts: HashMap<String, String>,
     pub(super) pages: Vec<Entry>,
+    kept: HashSet<String>,
     pub(super) tasks: Vec<(SummaryTask, String, u64)>,
 }
 
 impl Built {
     fn keep(&mut self, reference: &str, text: Option<&str>) {
-        if let Some(text) = text.filter(|_| !self.pages.iter().any(|entry| entry.id == reference)) {
+        if let Some(text) = text.filter(|_| !self.kept.contains(reference)) {
+            self.kept.insert(reference.to_owned());
             self.pages.push(Entry { id: reference.to_owned(), text: text.to_owned() });
         }
     }

@@ -10,8 +10,9 @@ use super::policy::{Marks, Policy};
 use super::standin;
 use super::tools::{self, Trim};
 use crate::count::Breakdown;
-use crate::format::ItemBody;
+use crate::format::{ItemBody, ToolContent, ToolContentBody};
 use crate::pages::Pages;
+use crate::tokenizer::Tokenizer;
 
 /// What is decided so far. Steps only ever add to it, so that reaching a lower aim goes on where it stopped.
 pub(super) struct Draft<'p, 'h, 'a> {
@@ -30,6 +31,7 @@ pub(super) struct Draft<'p, 'h, 'a> {
     /// Summaries are this fraction (1/2^n) of their bound; past the last they are notes.
     squeeze: u32,
     free_units: Vec<usize>,
+    tokenizer: Option<&'p Tokenizer>,
 }
 
 /// After this many halvings a summary becomes a note.
@@ -61,7 +63,14 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
             cut: 0,
             squeeze: 0,
             free_units,
+            tokenizer: None,
         }
+    }
+
+    /// The same draft with texts weighed by a tokenizer instead of by their bytes.
+    pub(super) fn by(mut self, tokenizer: Option<&'p Tokenizer>) -> Self {
+        self.tokenizer = tokenizer;
+        self
     }
 
     /// What the request is thought to count with all that is decided.
@@ -147,12 +156,17 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
         self.estimate() <= aim
     }
 
-    /// Tokens of `text` where `kept` weighs what it does: by its own bytes a token.
+    /// Tokens of a change where the result weighs what it does: by the ratio of what a tokenizer counts, or of the bytes.
     #[expect(clippy::cast_possible_truncation, reason = "a share of a weight in tokens")]
     fn tokens_of(&self, at: usize, change: &Change) -> u64 {
         let kept = &self.history.results[at];
-        let bytes = batch::bytes(kept).max(1) as u128;
-        let own = (u128::from(kept.tokens) * change.bytes as u128).div_ceil(bytes) as u64;
+        let (old, new) = match (self.tokenizer, kept.result.content.as_slice()) {
+            (Some(tokenizer), [ToolContent { body: ToolContentBody::Text(text), .. }]) => {
+                (tokenizer.count(text), tokenizer.count(&change.text))
+            }
+            _ => (batch::bytes(kept), change.bytes),
+        };
+        let own = (u128::from(kept.tokens) * new as u128).div_ceil(old.max(1) as u128) as u64;
         // Stand-ins hold a reference, which is dearer than prose.
         own.max(STAND_IN).min(kept.tokens)
     }

@@ -10,7 +10,8 @@ use crate::count::Breakdown;
 use crate::format::{
     Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, ToolContentBody, ToolResult, elements, slice,
 };
-use std::collections::{HashMap, HashSet};
+use rustc_hash::FxHashMap;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -142,10 +143,10 @@ impl<'h, 'a> History<'h, 'a> {
 }
 
 /// Tokens by message and by item, from the places of the parts.
-fn weigh<'c>(conversation: &'c Conversation<'_>, breakdown: &Breakdown) -> (Vec<u64>, HashMap<&'c str, u64>) {
-    let mut messages: HashMap<&str, usize> = HashMap::new();
-    let mut by_index: HashMap<usize, usize> = HashMap::new();
-    let mut items: HashMap<&str, u64> = HashMap::new();
+fn weigh<'c>(conversation: &'c Conversation<'_>, breakdown: &Breakdown) -> (Vec<u64>, FxHashMap<&'c str, u64>) {
+    let mut messages: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut by_index: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut items: FxHashMap<&str, u64> = FxHashMap::default();
     for (at, message) in conversation.messages.iter().enumerate() {
         messages.insert(message.place.as_str(), at);
         if message.listed {
@@ -308,7 +309,7 @@ fn pinned(pin: &Pin, message: &Message<'_>) -> bool {
 /// A call by what decides whether it reads the same thing again: its tool and arguments.
 type CallKey<'a> = (&'a str, String);
 
-fn results<'h, 'a>(conversation: &'h Conversation<'a>, units: &[Unit], items: &HashMap<&str, u64>, policy: &Policy) -> Vec<Kept<'h, 'a>> {
+fn results<'h, 'a>(conversation: &'h Conversation<'a>, units: &[Unit], items: &FxHashMap<&str, u64>, policy: &Policy) -> Vec<Kept<'h, 'a>> {
     let mut out: Vec<Kept<'h, 'a>> = Vec::new();
     let mut keys: Vec<Option<CallKey<'a>>> = Vec::new();
     for (at, unit) in units.iter().enumerate().filter(|(_, unit)| unit.kind == UnitKind::Exchange) {

@@ -11,12 +11,13 @@ use super::history::History;
 use super::policy::Policy;
 use super::summary::Summarizer;
 use crate::check;
-use crate::count::{Breakdown, Count, CountOptions, Counter};
+use crate::count::{Breakdown, Count, CountOptions, Counter, TextMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Edit, ItemBody, Place, Request};
 use crate::pages::{Entry, Pages, reference};
 use crate::tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// A step of compaction, in order of harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -159,10 +160,25 @@ impl Decision {
 /// [`Kind::InvalidInput`] for a history that `check` refuses or a policy that contradicts itself; whatever counting errs with.
 pub fn plan(request: &Request, counter: &Counter, options: &CountOptions, policy: &Policy, pages: &Pages) -> Result<Decision> {
     let model = options.model.as_deref().or(options.profile.as_ref().map(|profile| profile.id.as_str()));
-    plan_by(request, &|request| counter.count(request, options), model, policy, pages)
+    // The tries hold mostly the same texts: each is weighed once.
+    let known = TextMemory::default();
+    let weighing = Weighing {
+        count: &|_, conversation| counter.count_view(conversation, options, Some(&known)),
+        tokenizer: &|name| counter.tokenizer(name, Some(&known)).ok(),
+    };
+    plan_with(request, &weighing, model, policy, pages)
+}
+
+/// How the planner weighs.
+struct Weighing<'w> {
+    /// A whole request, by its view.
+    count: &'w dyn Fn(&Request, &Conversation<'_>) -> Result<Count>,
+    /// The tokenizer of a vocabulary, for texts by themselves.
+    tokenizer: &'w dyn Fn(&str) -> Option<Tokenizer>,
 }
 
 /// As [`plan`], by any way of counting.
+#[cfg(test)]
 pub(super) fn plan_by(
     request: &Request,
     counting: &dyn Fn(&Request) -> Result<Count>,
@@ -170,22 +186,27 @@ pub(super) fn plan_by(
     policy: &Policy,
     pages: &Pages,
 ) -> Result<Decision> {
-    let count = counting(request)?;
+    plan_with(request, &Weighing { count: &|request, _| counting(request), tokenizer: &|_| None }, model, policy, pages)
+}
+
+fn plan_with(request: &Request, weighing: &Weighing<'_>, model: Option<&str>, policy: &Policy, pages: &Pages) -> Result<Decision> {
+    let conversation = request.conversation()?;
+    let count = (weighing.count)(request, &conversation)?;
     let marks = policy.resolve(&count.profile)?;
     let before = count.breakdown.total();
     if before <= marks.high {
         return Ok(Decision::Nothing { before });
     }
-    let conversation = request.conversation()?;
     if let Some(error) = check::refusal(&check::check_conversation(request, &conversation, model)) {
         return Err(error);
     }
     let history = History::of(request, &conversation, &count.breakdown, policy);
+    let tokenizer = (weighing.tokenizer)(&count.profile.tokenizer);
     let mut floor = before;
     // The low mark first; when that can't be reached, as little as gets under the high one.
     let targets = if marks.low == marks.high { vec![marks.low] } else { vec![marks.low, marks.high] };
     for target in targets {
-        let mut draft = Draft::new(&history, &count.breakdown, policy, marks, pages, before);
+        let mut draft = Draft::new(&history, &count.breakdown, policy, marks, pages, before).by(tokenizer.as_ref());
         let mut aim = target;
         for round in 0..12 {
             let reached = draft.reach(aim);
@@ -194,10 +215,22 @@ pub(super) fn plan_by(
                 break;
             }
             let new = request.edited(&built.edits)?;
-            let after = counting(&new)?.breakdown.total();
+            let view = new.conversation().map_err(|e| e.context("reading the compacted history"))?;
+            let after = (weighing.count)(&new, &view)?.breakdown.total();
             floor = floor.min(after);
             if after <= target && after < before {
-                return finish(&draft, built, new, after, target, &count, policy, model).map(Decision::Plan);
+                let proof = Proof {
+                    request: &new,
+                    view: &view,
+                    after,
+                    target,
+                    tokenizer: tokenizer.as_ref(),
+                    vocabulary: &count.profile.tokenizer,
+                };
+                let mut plan = finish(&draft, built, &proof, &count.breakdown, policy, model)?;
+                drop(view);
+                plan.request = new;
+                return Ok(Decision::Plan(plan));
             }
             if !reached {
                 break;
@@ -211,51 +244,55 @@ pub(super) fn plan_by(
     Ok(Decision::Stuck(floor::shortfall(&history, &count.breakdown, before, target, floor)))
 }
 
-/// Packs a proved draft.
-#[expect(clippy::too_many_arguments, reason = "one caller; all are facts of one planning")]
+/// A request that fits, as it was weighed.
+struct Proof<'r> {
+    request: &'r Request,
+    view: &'r Conversation<'r>,
+    after: u64,
+    target: u64,
+    tokenizer: Option<&'r Tokenizer>,
+    vocabulary: &'r str,
+}
+
+/// Packs a proved draft. The plan's request is still the old one.
 fn finish(
     draft: &Draft<'_, '_, '_>,
     built: Built,
-    new: Request,
-    after: u64,
-    target: u64,
-    count: &Count,
+    proof: &Proof<'_>,
+    breakdown: &Breakdown,
     policy: &Policy,
     model: Option<&str>,
 ) -> Result<Plan> {
-    let conversation = new.conversation().map_err(|e| e.context("reading the compacted history"))?;
-    if let Some(error) = check::refusal(&check::check_conversation(&new, &conversation, model)) {
+    let new = proof.request;
+    if let Some(error) = check::refusal(&check::check_conversation(new, proof.view, model)) {
         return Err(Error::new(Kind::Internal, format!("compaction would break the history: {error}")));
     }
-    let mut slots = slots(&new, &conversation, &built);
+    let mut slots = slots(new, proof.view, &built);
     let mut edits = built.planned;
-    if let Ok(tokenizer) = Tokenizer::by_name(&count.profile.tokenizer) {
-        let by_reference =
-            |reference: &Option<String>| built.texts.iter().find(|(_, text)| reference.as_deref().is_some_and(|r| text.contains(r)));
+    if let Some(tokenizer) = proof.tokenizer.cloned().or_else(|| Tokenizer::by_name(proof.vocabulary).ok()) {
         for edit in &mut edits {
-            if let Some((_, text)) = by_reference(&edit.reference) {
-                edit.after = tokenizer.count(text) as u64;
-                for slot in slots.iter_mut().filter(|slot| text.starts_with(&slot.head)) {
-                    slot.extractive = edit.after;
-                }
+            let Some(text) = edit.reference.as_ref().and_then(|reference| built.texts.get(reference)) else { continue };
+            edit.after = tokenizer.count(text) as u64;
+            for slot in slots.iter_mut().filter(|slot| text.starts_with(&slot.head)) {
+                slot.extractive = edit.after;
             }
         }
     }
-    let cache_broken_from = unbroken(&count.breakdown, &built.edits);
-    let original = draft.history.request.text();
-    let id = reference("pl", draft.pages.tenant(), &format!("{original}\u{0}{}", new.text()));
+    let cache_broken_from = unbroken(breakdown, &built.edits);
+    let original = draft.history.request;
+    let id = reference("pl", draft.pages.tenant(), &format!("{}\u{0}{}", original.text(), new.text()));
     let mut plan = Plan {
         id,
         before: draft.before,
-        after,
-        target,
+        after: proof.after,
+        target: proof.target,
         edits,
         cache_broken_from,
         break_even_turns: None,
         tasks: built.tasks.into_iter().map(|(task, _, _)| task).collect(),
         summarized: Vec::new(),
-        planned: xxhash_rust::xxh3::xxh3_64(original.as_bytes()),
-        request: new,
+        planned: xxhash_rust::xxh3::xxh3_64(original.text().as_bytes()),
+        request: Request::empty(),
         pages: built.pages,
         slots,
     };
@@ -283,7 +320,18 @@ fn slots(request: &Request, conversation: &Conversation<'_>, built: &Built) -> V
 
 /// Tokens before the first edited part, in prompt order.
 fn unbroken(breakdown: &Breakdown, edits: &[Edit]) -> u64 {
-    let touched: std::collections::HashSet<&str> = edits.iter().map(Edit::place).collect();
+    let touched: HashSet<&str> = edits.iter().map(Edit::place).collect();
+    // What holds an edited place.
+    let mut above: HashSet<&str> = HashSet::new();
+    for edit in edits {
+        let mut up = edit.place();
+        while let Some(slash) = up.rfind('/') {
+            up = &up[..slash];
+            if !above.insert(up) {
+                break;
+            }
+        }
+    }
     let hit = |place: &str| {
         // An edit of a part, of something inside it, or of the message or definition that holds it.
         let mut up = place;
@@ -296,7 +344,7 @@ fn unbroken(breakdown: &Breakdown, edits: &[Edit]) -> u64 {
                 None => break,
             }
         }
-        !place.is_empty() && touched.iter().any(|edit| edit.strip_prefix(place).is_some_and(|rest| rest.starts_with('/')))
+        !place.is_empty() && above.contains(place)
     };
     breakdown.parts().iter().take_while(|part| !hit(&part.place)).map(|part| part.tokens).fold(0, u64::saturating_add)
 }
@@ -335,7 +383,8 @@ impl Plan {
     /// # Errors
     /// Whatever counting errs with.
     pub fn with_summaries(self, texts: &[Option<String>], counter: &Counter, options: &CountOptions, pages: &Pages) -> Result<Self> {
-        self.with_summaries_by(texts, &|request| counter.count(request, options), pages)
+        let known = TextMemory::default();
+        self.with_summaries_by(texts, &|request| counter.count_view(&request.conversation()?, options, Some(&known)), pages)
     }
 
     pub(super) fn with_summaries_by(

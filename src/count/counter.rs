@@ -4,7 +4,7 @@
 //! hands both to the family's renderer, and packs the result.
 
 use super::render::{self, RenderContext};
-use super::{Breakdown, Confidence, Day, ReasoningMemory};
+use super::{Breakdown, Confidence, Day, ReasoningMemory, TextMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
@@ -186,9 +186,13 @@ impl Counter {
     /// [`Kind::InvalidInput`] where the body breaks its format; [`Kind::UnknownModel`] with near names when the
     /// model isn't in the table; [`Kind::LimitExceeded`] over a cap.
     pub fn count(&self, request: &Request, options: &CountOptions) -> Result<Count> {
-        let conversation = request.conversation()?;
-        let profile = self.profile_for(&conversation, options)?;
-        let breakdown = self.with_context(&conversation, &profile, options, render::render)?;
+        self.count_view(&request.conversation()?, options, None)
+    }
+
+    /// As [`Counter::count`] for a view that is made already; `known` remembers texts from one count to the next.
+    pub(crate) fn count_view(&self, conversation: &Conversation<'_>, options: &CountOptions, known: Option<&TextMemory>) -> Result<Count> {
+        let profile = self.profile_for(conversation, options)?;
+        let breakdown = self.with_context(conversation, &profile, options, known, render::render)?;
         Ok(Count { breakdown, profile })
     }
 
@@ -199,7 +203,7 @@ impl Counter {
     pub fn prompt(&self, request: &Request, options: &CountOptions) -> Result<RenderedPrompt> {
         let conversation = request.conversation()?;
         let profile = self.profile_for(&conversation, options)?;
-        self.with_context(&conversation, &profile, options, super::template::prompt)
+        self.with_context(&conversation, &profile, options, None, super::template::prompt)
     }
 
     /// The profile of a model that is not in the table but whose vocabulary and chat template are installed under its name.
@@ -224,6 +228,7 @@ impl Counter {
         conversation: &Conversation<'_>,
         profile: &Profile,
         options: &CountOptions,
+        known: Option<&TextMemory>,
         job: impl FnOnce(&RenderContext<'_>) -> Result<T>,
     ) -> Result<T> {
         let store = self.store();
@@ -235,10 +240,17 @@ impl Counter {
             as_of: options.as_of,
             stream: options.stream,
             memory: &options.memory,
-            tokenizer: &|name: &str| match &self.vocabularies {
-                Some(store) => Tokenizer::by_name_in(name, store),
-                None => Tokenizer::by_name(name),
-            },
+            known,
+            tokenizer: &|name: &str| self.tokenizer(name, known),
         })
+    }
+
+    /// The tokenizer of a vocabulary, from this counter's store.
+    pub(crate) fn tokenizer(&self, name: &str, known: Option<&TextMemory>) -> Result<Tokenizer> {
+        let tokenizer = match &self.vocabularies {
+            Some(store) => Tokenizer::by_name_in(name, store),
+            None => Tokenizer::by_name(name),
+        }?;
+        Ok(known.map_or_else(|| tokenizer.clone(), |known| known.tokenizer(&tokenizer)))
     }
 }

@@ -18,6 +18,7 @@ mod openai;
 #[cfg(feature = "cache")]
 mod prefix;
 mod proxy;
+mod remember;
 mod render;
 mod template;
 
@@ -29,3 +30,4 @@ pub use day::Day;
 pub use memory::ReasoningMemory;
 #[cfg(feature = "cache")]
 pub use prefix::PrefixStore;
+pub(crate) use remember::TextMemory;

@@ -4,7 +4,7 @@
 
 #![allow(dead_code, reason = "renderers read these as they arrive")]
 
-use super::{Breakdown, Day, ReasoningMemory};
+use super::{Breakdown, Day, ReasoningMemory, TextMemory};
 use crate::error::Result;
 use crate::format::Conversation;
 use crate::models::{Profile, Provider};
@@ -22,6 +22,8 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) stream: Option<bool>,
     /// What earlier responses reported for replayed reasoning.
     pub(crate) memory: &'a ReasoningMemory,
+    /// What texts were found to weigh already, when one history is weighed a few times over.
+    pub(crate) known: Option<&'a TextMemory>,
     /// Gives the tokenizer of a vocabulary name, or an error when it isn't present.
     pub(crate) tokenizer: &'a dyn Fn(&str) -> Result<Tokenizer>,
     /// Where vocabularies and the templates beside them lie, when there is such a place.

@@ -88,6 +88,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// An empty body, to be replaced.
+    pub(crate) fn empty() -> Self {
+        Self { text: String::new(), value: Value::Null, format: Format::Chat }
+    }
+
     /// Reads a body of a known format. Checks JSON and caps only; [`Request::conversation`] checks the shape.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// (tenant, id) to expiry, checksum and text.
@@ -21,11 +22,21 @@ const ORDER: TableDefinition<'_, u64, (&str, &str)> = TableDefinition::new("orde
 const HEADER: usize = 24;
 const TOTAL: &str = "";
 
+/// Opens the file; again after an error of the disk, since redb then refuses everything until it is opened anew.
+type Open = Box<dyn Fn() -> Result<Database, Failure> + Send + Sync>;
+
 /// A [`PageStore`] in a folder on disk.
 pub struct DiskStore {
-    db: Database,
+    file: RwLock<OpenFile>,
+    open: Open,
     limits: StoreLimits,
     clock: Clock,
+}
+
+/// The open file, and how often it was opened.
+struct OpenFile {
+    db: Option<Database>,
+    times: u64,
 }
 
 impl DiskStore {
@@ -37,16 +48,14 @@ impl DiskStore {
     pub fn open(folder: &Path, limits: StoreLimits, clock: Clock) -> Result<Self> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::new(Kind::Unavailable, format!("the page store's folder can't be made: {e}")).caused_by(e))?;
-        let db = guard(|| {
-            let db = Database::create(folder.join("pages.redb"))?;
-            let write = db.begin_write()?;
-            write.open_table(ENTRIES)?;
-            write.open_table(USAGE)?;
-            write.open_table(ORDER)?;
-            write.commit()?;
-            Ok(db)
-        })?;
-        Ok(Self { db, limits, clock })
+        let file = folder.join("pages.redb");
+        Self::over(Box::new(move || Ok(Database::create(&file)?)), limits, clock)
+    }
+
+    /// A store over whatever `open` opens.
+    fn over(open: Open, limits: StoreLimits, clock: Clock) -> Result<Self> {
+        let db = guard(|| opened(&open))?;
+        Ok(Self { file: RwLock::new(OpenFile { db: Some(db), times: 1 }), open, limits, clock })
     }
 
     /// Checks the file's own checksums; gives whether it was clean (it is mended as far as possible when not).
@@ -54,24 +63,73 @@ impl DiskStore {
     /// # Errors
     /// As [`PageStore::get`].
     pub fn verify(&mut self) -> Result<bool> {
-        let db = &mut self.db;
+        let file = self.file.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(db) = &mut file.db else { return Err(Error::new(Kind::Unavailable, "the page store is not open")) };
         guard(|| Ok(db.check_integrity()?))
     }
+
+    /// Runs an operation on the open file. After an error of the disk (it was full, say) the file is opened anew, once, so that
+    /// what is in it can be read and, when there is room again, written.
+    fn run<T>(&self, operation: impl Fn(&Database) -> Result<T, Failure>) -> Result<T> {
+        let (first, times) = {
+            let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+            (file.db.as_ref().map(|db| caught(|| operation(db))), file.times)
+        };
+        match first {
+            Some(Err(Failure::Store(error))) if matches!(*error, redb::Error::PreviousIo) => {}
+            Some(result) => return result.map_err(Failure::into_error),
+            None => {}
+        }
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        if file.times == times {
+            file.db = None;
+            file.db = Some(guard(|| opened(&self.open))?);
+            file.times += 1;
+        }
+        match &file.db {
+            Some(db) => guard(|| operation(db)),
+            None => Err(Error::new(Kind::Unavailable, "the page store can't be opened again")),
+        }
+    }
+}
+
+/// Opens the file and makes the tables that are missing. Writes nothing when none is, so that a full disk can be read.
+fn opened(open: &Open) -> Result<Database, Failure> {
+    let db = open()?;
+    let read = db.begin_read()?;
+    let there = read.open_table(ENTRIES).is_ok() && read.open_table(USAGE).is_ok() && read.open_table(ORDER).is_ok();
+    drop(read);
+    if !there {
+        let write = db.begin_write()?;
+        write.open_table(ENTRIES)?;
+        write.open_table(USAGE)?;
+        write.open_table(ORDER)?;
+        write.commit()?;
+    }
+    Ok(db)
 }
 
 /// Runs a store operation; redb's errors, and its panics on damaged files, become this crate's errors.
 fn guard<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(Failure::Own(error))) => Err(error),
-        Ok(Err(Failure::Store(error))) => Err(convert(*error)),
-        Err(_) => Err(Error::new(Kind::Corrupt, "the page store's file is damaged")),
-    }
+    caught(run).map_err(Failure::into_error)
+}
+
+fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Failure::Own(Error::new(Kind::Corrupt, "the page store's file is damaged"))))
 }
 
 enum Failure {
     Own(Error),
     Store(Box<redb::Error>),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Own(error) => error,
+            Self::Store(error) => convert(*error),
+        }
+    }
 }
 
 impl<E: Into<redb::Error>> From<E> for Failure {
@@ -194,8 +252,8 @@ impl PageStore for DiskStore {
         }
         entries.iter().try_for_each(|entry| self.limits.admit(entry))?;
         let now = (self.clock)();
-        guard(|| {
-            let write = self.db.begin_write()?;
+        self.run(|db| {
+            let write = db.begin_write()?;
             {
                 let mut tables = Tables::open(&write)?;
                 for entry in entries {
@@ -236,8 +294,8 @@ impl PageStore for DiskStore {
 
     fn get(&self, tenant: &str, id: &str) -> Result<Option<String>> {
         let now = (self.clock)();
-        guard(|| {
-            let table = self.db.begin_read()?.open_table(ENTRIES)?;
+        self.run(|db| {
+            let table = db.begin_read()?.open_table(ENTRIES)?;
             let Some(found) = table.get((tenant, id))? else { return Ok(None) };
             let kept = unpack(id, found.value()).map_err(Failure::Own)?;
             Ok((!expired(kept.expires, now)).then(|| kept.text.to_owned()))
@@ -245,8 +303,8 @@ impl PageStore for DiskStore {
     }
 
     fn remove(&self, tenant: &str, id: &str) -> Result<bool> {
-        guard(|| {
-            let write = self.db.begin_write()?;
+        self.run(|db| {
+            let write = db.begin_write()?;
             let removed = Tables::open(&write)?.drop_key(tenant, id)?;
             write.commit()?;
             Ok(removed)
@@ -254,19 +312,23 @@ impl PageStore for DiskStore {
     }
 
     fn usage(&self, tenant: &str) -> Result<StoreUsage> {
-        guard(|| {
-            let table = self.db.begin_read()?.open_table(USAGE)?;
+        self.run(|db| {
+            let table = db.begin_read()?.open_table(USAGE)?;
             Ok(table.get(tenant)?.map_or_else(StoreUsage::default, |u| StoreUsage { entries: u.value().0, bytes: u.value().1 }))
         })
     }
 
     fn sweep(&self) -> Result<u64> {
         let now = (self.clock)();
-        guard(|| {
-            let write = self.db.begin_write()?;
+        self.run(|db| {
+            let write = db.begin_write()?;
             let gone = Tables::open(&write)?.sweep(now)?;
             write.commit()?;
             Ok(gone)
         })
     }
 }
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;

@@ -160,11 +160,12 @@ impl Pages {
     /// The first `limit` lines that match a regular expression, and whether there are more. Linear in the text.
     ///
     /// # Errors
-    /// As [`Pages::text`]; [`Kind::InvalidInput`] for a pattern that can't be used.
+    /// As [`Pages::text`]; [`Kind::InvalidInput`] for a pattern that can't be used; [`Kind::LimitExceeded`]
+    /// for one that takes too much work on this text.
     pub fn search(&self, reference: &str, pattern: &str, limit: usize) -> Result<(Vec<Hit>, bool)> {
         let pattern = search::compile(pattern)?;
         let cut = self.cut(reference)?;
-        Ok(search::search(&cut.0, &cut.1, &pattern, limit.clamp(1, limits::MAX_SEARCH_HITS)))
+        search::search(&cut.0, &cut.1, &pattern, limit.clamp(1, limits::MAX_SEARCH_HITS))
     }
 
     /// Size of a kept text.

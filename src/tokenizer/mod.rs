@@ -36,6 +36,7 @@ mod rank_file;
 #[cfg(any(test, fuzzing))]
 #[allow(unreachable_pub, reason = "public to fuzz targets alone")]
 pub mod reference;
+mod remembering;
 mod simd;
 mod split;
 mod store;
@@ -47,4 +48,5 @@ pub use append::{AppendCounter, TextMark};
 #[cfg(feature = "cache")]
 pub use cached::MessageCache;
 pub use front::Tokenizer;
+pub(crate) use remembering::Recollection;
 pub use store::{AddOptions, Vocabulary, VocabularyKind, VocabularyStore};

@@ -115,6 +115,7 @@ pub fn claude_design(
         provider,
         memory: &super::ReasoningMemory::default(),
         stream: None,
+        known: None,
         tokenizer: &Tokenizer::by_name,
     })?;
     let mut design = ClaudeDesign { fixed: 0, kinds: Kinds::default(), spread: 0.0, renderer: profile.renderer.clone(), settled: true };
@@ -181,7 +182,11 @@ impl<'a> Weighing<'a> {
     }
 
     fn push(&mut self, part: Part, text: &str, fixed: u64, spread: f64) {
-        let kinds = Kinds::of(text, &self.cl100k);
+        let sort = || Kinds::of(text, &self.cl100k);
+        let kinds = match self.context.known {
+            Some(known) if !text.is_empty() => known.kinds(text, sort),
+            _ => sort(),
+        };
         self.pieces.push(Piece { part, kinds, fixed, spread });
     }
 

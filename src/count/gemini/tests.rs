@@ -21,6 +21,7 @@ fn count(body: &Value, model: &str, provider: Option<&Provider>, stream: Option<
         provider,
         stream,
         memory,
+        known: None,
         tokenizer: &|name| -> Result<Tokenizer> { Tokenizer::by_name(name) },
     })
     .unwrap()

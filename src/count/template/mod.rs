@@ -489,6 +489,7 @@ mod tests {
             stream: None,
             store: None,
             as_of: None,
+            known: None,
         };
         render(&context).unwrap_or_else(|e| panic!("{renderer}: {e}"))
     }
