@@ -65,7 +65,7 @@ fn on_processor() -> Option<f64> {
 fn best(samples: usize, mut work: impl FnMut()) -> f64 {
     let clock = Instant::now();
     work();
-    let runs = if samples == 1 { 1 } else { (60.0 / (clock.elapsed().as_secs_f64() * 1e3).max(0.1)).ceil().clamp(2.0, 40.0) };
+    let runs = if samples == 1 { 1.0 } else { (60.0 / (clock.elapsed().as_secs_f64() * 1e3).max(0.1)).ceil().clamp(2.0, 40.0) };
     let sample = |_| {
         let (start, clock) = (on_processor(), Instant::now());
         let mut left = runs;
