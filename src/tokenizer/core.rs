@@ -24,6 +24,8 @@ const MOST_CACHES: usize = 16;
 const SHARE_BYTES: usize = 256 << 10;
 /// Longest text that is counted in one go: offsets in it must fit into 32 bits.
 const LONGEST: usize = 1 << 30;
+/// How far ahead of a block text is asked for, in bytes.
+const AHEAD: usize = 512;
 /// How far a safe border is looked for from where a share should end.
 const BORDER_SEARCH: usize = 64 << 10;
 
@@ -363,6 +365,7 @@ impl<F: Family> Job for Counting<'_, F> {
                         padded[..rest.len()].copy_from_slice(rest);
                         (&padded, rest.len())
                     };
+                    C::prefetch(text, at + AHEAD);
                     let masks = C::masks(block);
                     let mut starts = blocks::starts::<F, C>(block, length, &masks);
                     if starts != 0 {
