@@ -9,6 +9,9 @@ pub const MAX_BODY_BYTES: usize = 256 << 20;
 /// Largest gRPC message that the server takes unless configured otherwise, in bytes.
 pub const DEFAULT_MESSAGE_BYTES: usize = 64 << 20;
 
+/// Memory that a server's cache of texts' counts takes unless configured otherwise, in bytes: some 400,000 messages.
+pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
+
 /// Deepest nesting of a JSON body. `serde_json`'s own recursion limit; real schemas stay under 40.
 pub const MAX_JSON_DEPTH: usize = 127;
 

@@ -10,6 +10,7 @@ use crate::count::Counter;
 use crate::error::{Error, Kind, Result};
 use crate::pages::{MemoryStore, PageStore, StoreLimits};
 use crate::server::{self, Ended, ServerConfig};
+use crate::tokenizer::MessageCache;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +31,9 @@ pub(super) struct ServeArgs {
     /// Largest message taken, in MiB.
     #[arg(long, default_value_t = crate::limits::DEFAULT_MESSAGE_BYTES >> 20, value_name = "MIB", env = "PLIMSOLL_MAX_MESSAGE_MIB")]
     max_message: usize,
+    /// Memory for counts of texts seen before, in MiB; 0 for none.
+    #[arg(long, default_value_t = crate::limits::DEFAULT_CACHE_BYTES >> 20, value_name = "MIB", env = "PLIMSOLL_CACHE_MIB")]
+    cache: u64,
     /// Counts that run at a time; without it one for each core.
     #[arg(long, value_name = "N", env = "PLIMSOLL_WORKERS")]
     workers: Option<usize>,
@@ -121,11 +125,11 @@ fn config(args: &ServeArgs) -> Result<ServerConfig> {
     let positive = |name: &str, value: usize| {
         if value == 0 { Err(Error::new(Kind::InvalidInput, format!("{name} is 0; expected at least 1"))) } else { Ok(value) }
     };
-    let mut config = ServerConfig {
-        counter: Counter::with_models(args.table.load()?),
-        drain: Duration::from_secs(args.drain),
-        ..ServerConfig::default()
-    };
+    let mut counter = Counter::with_models(args.table.load()?);
+    if args.cache > 0 {
+        counter = counter.with_cache(MessageCache::new(args.cache.saturating_mul(1 << 20)));
+    }
+    let mut config = ServerConfig { counter, drain: Duration::from_secs(args.drain), ..ServerConfig::default() };
     config.message_bytes = positive("--max-message", args.max_message)?
         .checked_mul(1 << 20)
         .ok_or_else(|| Error::new(Kind::InvalidInput, "--max-message is larger than memory can be"))?;

@@ -8,7 +8,7 @@ use super::{Breakdown, Confidence, Day, ReasoningMemory, TextMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
-use crate::tokenizer::{Tokenizer, VocabularyStore};
+use crate::tokenizer::{MessageCache, Tokenizer, VocabularyStore};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Counts requests as their providers would bill them. Cheap to clone, `Send + Sync`.
@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub struct Counter {
     models: Arc<Models>,
     vocabularies: Option<VocabularyStore>,
+    cache: Option<MessageCache>,
     /// What providers said of their limits; shared by all clones.
     corrections: Arc<RwLock<Corrections>>,
 }
@@ -99,13 +100,33 @@ impl Counter {
 
     /// A counter over a table of the caller's.
     pub fn with_models(models: impl Into<Arc<Models>>) -> Self {
-        Self { models: models.into(), vocabularies: None, corrections: Arc::default() }
+        Self { models: models.into(), vocabularies: None, cache: None, corrections: Arc::default() }
     }
 
     /// Looks for vocabularies that aren't built in here instead of in the user's own store.
     #[must_use]
     pub fn with_vocabularies(mut self, store: VocabularyStore) -> Self {
         self.vocabularies = Some(store);
+        self
+    }
+
+    /// Keeps counts of longer texts in `cache`, so that a history that grew by one message costs a hash of the old ones. Counts are
+    /// the same with and without.
+    ///
+    /// ```
+    /// use plimsoll::{Counter, CountOptions, MessageCache, Request, Format};
+    /// let cache = MessageCache::new(16 << 20);
+    /// let counter = Counter::new().with_cache(cache.clone());
+    /// let body = serde_json::json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "ship ".repeat(500)}]});
+    /// let request = Request::parse(body.to_string().as_bytes(), Format::Chat)?;
+    /// let first = counter.count(&request, &CountOptions::default())?.total();
+    /// assert_eq!(counter.count(&request, &CountOptions::default())?.total(), first);
+    /// assert!(cache.hits() > 0);
+    /// # Ok::<(), plimsoll::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_cache(mut self, cache: MessageCache) -> Self {
+        self.cache = Some(cache);
         self
     }
 

@@ -6,6 +6,7 @@ use crate::compact::Summarizer;
 use crate::count::Counter;
 use crate::limits;
 use crate::pages::{MemoryStore, PageStore};
+use crate::tokenizer::MessageCache;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// A server's settings. [`ServerConfig::default`] suits a machine of its own.
 #[derive(Clone)]
 pub struct ServerConfig {
-    /// Counts; carries the model table.
+    /// Counts; carries the model table, and by default a cache of texts' counts ([`limits::DEFAULT_CACHE_BYTES`]).
     pub counter: Counter,
     /// Largest message taken, in bytes (64 MiB).
     pub message_bytes: usize,
@@ -50,7 +51,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Self {
-            counter: Counter::new(),
+            counter: Counter::new().with_cache(MessageCache::new(limits::DEFAULT_CACHE_BYTES)),
             message_bytes: limits::DEFAULT_MESSAGE_BYTES,
             workers,
             queue: workers.saturating_mul(16),
