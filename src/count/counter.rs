@@ -8,7 +8,9 @@ use super::{Breakdown, Confidence, Day, ReasoningMemory, TextMemory};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
-use crate::tokenizer::{MessageCache, Tokenizer, VocabularyStore};
+#[cfg(feature = "cache")]
+use crate::tokenizer::MessageCache;
+use crate::tokenizer::{Tokenizer, VocabularyStore};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Counts requests as their providers would bill them. Cheap to clone, `Send + Sync`.
@@ -16,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub struct Counter {
     models: Arc<Models>,
     vocabularies: Option<VocabularyStore>,
+    #[cfg(feature = "cache")]
     cache: Option<MessageCache>,
     /// What providers said of their limits; shared by all clones.
     corrections: Arc<RwLock<Corrections>>,
@@ -100,7 +103,13 @@ impl Counter {
 
     /// A counter over a table of the caller's.
     pub fn with_models(models: impl Into<Arc<Models>>) -> Self {
-        Self { models: models.into(), vocabularies: None, cache: None, corrections: Arc::default() }
+        Self {
+            models: models.into(),
+            vocabularies: None,
+            #[cfg(feature = "cache")]
+            cache: None,
+            corrections: Arc::default(),
+        }
     }
 
     /// Looks for vocabularies that aren't built in here instead of in the user's own store.
@@ -124,6 +133,7 @@ impl Counter {
     /// assert!(cache.hits() > 0);
     /// # Ok::<(), plimsoll::Error>(())
     /// ```
+    #[cfg(feature = "cache")]
     #[must_use]
     pub fn with_cache(mut self, cache: MessageCache) -> Self {
         self.cache = Some(cache);
@@ -266,12 +276,19 @@ impl Counter {
         })
     }
 
-    /// The tokenizer of a vocabulary, from this counter's store.
+    /// The tokenizer of a vocabulary, from this counter's store, behind what is known of texts: by `known`, or by the cache if there is one.
     pub(crate) fn tokenizer(&self, name: &str, known: Option<&TextMemory>) -> Result<Tokenizer> {
         let tokenizer = match &self.vocabularies {
             Some(store) => Tokenizer::by_name_in(name, store),
             None => Tokenizer::by_name(name),
         }?;
-        Ok(known.map_or_else(|| tokenizer.clone(), |known| known.tokenizer(&tokenizer)))
+        if let Some(known) = known {
+            return Ok(known.tokenizer(&tokenizer));
+        }
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Ok(tokenizer.cached(cache));
+        }
+        Ok(tokenizer)
     }
 }

@@ -11,7 +11,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets in a block are under 64")]
 
 use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, SPACE, UPPER};
-use super::pieces::{self, BELOW_COUNT, Batch, Line, Tiny, WAYS};
+use super::pieces::{self, Batch, HIGH_KEY, Line, Tiny, WAYS};
 use super::prepare::Joins;
 use super::split::{Family, Word};
 
@@ -60,11 +60,11 @@ pub(super) trait Classify {
     /// The slot that holds `key` (low and high half) below its count, or [`WAYS`].
     fn find(line: &Line, key: (u64, u64)) -> usize;
     /// [`pieces::count_tiny`].
-    fn tiny(text: &[u8], batch: &mut Batch, from: usize, table: &Tiny) -> usize {
+    fn tiny(text: &[u8], batch: &mut Batch, from: usize, table: Tiny<'_>) -> usize {
         pieces::count_tiny(text, batch, from, table)
     }
     /// Adds the pieces that end at the bits of `starts` in a block that starts at `base`, and does for them what [`Self::tiny`] does.
-    fn tiny_of_block(text: &[u8], _block: &[u8; BLOCK], mut starts: u64, base: u32, batch: &mut Batch, table: &Tiny) -> usize {
+    fn tiny_of_block(text: &[u8], _block: &[u8; BLOCK], mut starts: u64, base: u32, batch: &mut Batch, table: Tiny<'_>) -> usize {
         let from = batch.pieces;
         while starts != 0 {
             batch.push(base + starts.trailing_zeros());
@@ -111,8 +111,8 @@ impl Classify for Scalar {
     }
 
     fn find(line: &Line, key: (u64, u64)) -> usize {
-        let key = u128::from(key.0) | u128::from(key.1) << 64;
-        line.iter().position(|slot| (slot ^ key) & BELOW_COUNT == 0).unwrap_or(WAYS)
+        let same = |[low, high]: &[u64; 2]| *low == key.0 && (high ^ key.1) & HIGH_KEY == 0;
+        line.as_chunks().0.iter().position(same).unwrap_or(WAYS)
     }
 
     fn prefetch<T>(_lines: &[T], _line: usize) {}

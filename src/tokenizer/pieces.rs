@@ -6,17 +6,19 @@
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
 //! All hold the piece itself: a hit is a comparison and never a guess. Belongs to one call at a time (see `core.rs`).
-//! Memory: 24 KiB at first, up to 8 MiB as pieces come; a page that is touched first costs more than a hundred lookups.
+//! Memory: 24 KiB at first, up to 8 MiB as pieces come: a page that is touched first costs more than a hundred lookups, and
+//! one that the processor has forgotten some ten, so the larger tables ask for huge ones.
 
 #![allow(clippy::cast_possible_truncation, reason = "halves of words and masked indexes are meant")]
 
 use super::blocks::Classify;
 use super::prepare::{HASH, line_of};
+use super::simd;
 
 /// Slots in a line of short pieces: one cache line.
 pub(super) const WAYS: usize = 4;
-/// A line of short pieces, as keys with their counts above.
-pub(super) type Line = [u128; WAYS];
+/// A line of short pieces: low and high half of each key, the count above the high one.
+pub(super) type Line = [u64; 2 * WAYS];
 /// Lines of short pieces at first and at most, as powers of two: 16 KiB and 2 MiB.
 const FEWEST_BITS: u32 = 8;
 const MOST_BITS: u32 = 15;
@@ -38,27 +40,33 @@ const PROBES: usize = 8;
 pub(super) const BATCH: usize = 256;
 /// Room for the pieces of one more block than a batch needs, and for whole vectors.
 pub(super) const ROOM: usize = BATCH + 72;
-/// Where a slot of a short piece holds its count, and a key nothing.
-const COUNT_SHIFT: u32 = 124;
+/// Where the high half of a short piece's slot holds its count, and a key nothing.
+const COUNT_SHIFT: u32 = 60;
+/// From this many lines on, as a power of two, tables are put on huge pages where the system has them, once they have served this many
+/// batches (a million pieces): such a page costs milliseconds to get, which a single text would not earn back.
+const HUGE_BITS: u32 = MANY_BITS;
+const HUGE_AFTER: u32 = 4_000;
 
 /// Counts of pieces seen before.
 pub(super) struct PieceCache {
-    tiny: Tiny,
-    short: Lines,
+    tables: Tables,
     longer: Row,
 }
 
-/// Slots of tiny pieces: the key inverted, and the count above. A power of two of them.
-pub(super) struct Tiny(Box<[u64]>);
-
-/// Lines of short pieces: a power of two of them from the `first` slot on, which is where a cache line starts.
-struct Lines {
-    slots: Box<[u128]>,
+/// Lines of short pieces, a power of two of them, and behind them the slots of tiny ones; from the `first` word on, where a cache line starts.
+struct Tables {
+    words: Box<[u64]>,
     first: usize,
     bits: u32,
-    /// Pieces that were put in since the table was made.
+    /// Short pieces that were put in since the table was made.
     held: usize,
+    huge: bool,
+    batches: u32,
 }
+
+/// Slots of tiny pieces, a power of two of them: the key inverted, and the count above.
+#[derive(Clone, Copy)]
+pub(super) struct Tiny<'a>(&'a [u64]);
 
 /// Longer pieces.
 #[derive(Default)]
@@ -138,24 +146,23 @@ pub(super) trait Make {
 
 impl PieceCache {
     pub(super) fn new() -> Self {
-        Self { tiny: Tiny::new(FEWEST_BITS + TINY_TO_LINE), short: Lines::new(FEWEST_BITS), longer: Row::default() }
+        Self { tables: Tables::new(FEWEST_BITS, false), longer: Row::default() }
     }
 
     /// The table of tiny pieces.
     #[inline(always)]
-    pub(super) fn tiny(&self) -> &Tiny {
-        &self.tiny
+    pub(super) fn tiny(&self) -> Tiny<'_> {
+        let Tables { words, first, bits, .. } = &self.tables;
+        Tiny(words.get(first + ((2 * WAYS) << bits)..).and_then(|words| words.get(..1 << (bits + TINY_TO_LINE))).unwrap_or(&[0]))
     }
 
     /// The tokens of a batch's pieces that are in its lists.
     #[inline(always)]
     pub(super) fn count_listed<C: Classify>(&mut self, text: &[u8], batch: &mut Batch, make: &mut impl Make) -> usize {
-        if self.short.is_full() {
-            self.grow();
-        }
-        let Self { tiny, short, longer } = self;
-        let bits = short.bits;
-        let lines = short.lines();
+        self.tables.serve();
+        let Self { tables, longer } = self;
+        let bits = tables.bits;
+        let (lines, tiny) = tables.parts();
         let shorts = batch.shorts.min(ROOM);
         for slot in 0..shorts {
             let (at, end) = batch.piece(batch.short[slot]);
@@ -173,16 +180,16 @@ impl PieceCache {
         for slot in 0..shorts {
             let Some(slots) = lines.get(batch.lines[slot] as usize) else { continue };
             let key = (batch.low[slot], batch.high[slot]);
-            let Some(found) = slots.get(C::find(slots, key)) else {
+            let Some(found) = slots.get(2 * C::find(slots, key) + 1) else {
                 batch.missed[missed] = slot as u32;
                 missed += 1;
                 continue;
             };
-            let of_piece = (found >> COUNT_SHIFT) as usize;
-            count += of_piece;
+            let of_piece = found >> COUNT_SHIFT;
+            count += of_piece as usize;
             // Tiny pieces are all ones from the eighth byte on. Those that came here take the place of another.
             if key.1 == u64::MAX && key.0 >> 56 == 0xFF {
-                tiny.put(key.0, of_piece);
+                put_tiny(tiny, key.0, of_piece);
             }
         }
         for slot in &batch.missed[..missed] {
@@ -194,88 +201,106 @@ impl PieceCache {
             let (at, end) = batch.piece(batch.short[slot]);
             count += missed_short::<C>(slots, (batch.low[slot], batch.high[slot]), &text[at..end], make);
         }
-        short.held += missed;
+        tables.held += missed;
         for place in &batch.longer[..batch.longers] {
             let (at, end) = batch.piece(*place);
             count += longer.count(&text[at..end], make);
         }
         count
     }
+}
 
-    /// Makes room. Tiny pieces are found again among the short ones.
-    #[cold]
-    fn grow(&mut self) {
-        let bits = if self.short.bits < MANY_BITS { (self.short.bits + 2).min(MANY_BITS) } else { self.short.bits + 1 };
-        let old = std::mem::replace(&mut self.short, Lines::new(bits));
-        for slot in old.slots.iter().filter(|slot| **slot != 0) {
-            self.short.put_back(*slot);
+impl Tables {
+    fn new(bits: u32, huge: bool) -> Self {
+        const HUGE_PAGE: usize = 2 << 20;
+        let length = ((2 * WAYS) << bits) + (1 << (bits + TINY_TO_LINE));
+        let alignment = if huge { HUGE_PAGE } else { 64 };
+        let words = if huge {
+            // Not touched here: what is over to both sides of the aligned part takes no memory.
+            vec![0; length.next_multiple_of(HUGE_PAGE / 8) + HUGE_PAGE / 8].into_boxed_slice()
+        } else {
+            zeros(length + 7)
+        };
+        let first = (alignment - words.as_ptr().addr() % alignment) % alignment / 8;
+        // Whole pages, or the system has none to give.
+        if huge && let Some(aligned) = words.get(first..first + length.next_multiple_of(HUGE_PAGE / 8)) {
+            simd::ask_for_huge_pages(aligned);
         }
-        self.tiny = Tiny::new(bits + TINY_TO_LINE);
+        Self { words, first, bits, held: 0, huge, batches: 0 }
+    }
+
+    /// The lines of short pieces, and the slots of tiny ones.
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut [Line], &mut [u64]) {
+        let words = self.words.get_mut(self.first..).unwrap_or_default();
+        let Some((lines, rest)) = words.split_at_mut_checked((2 * WAYS) << self.bits) else { return Default::default() };
+        (lines.as_chunks_mut().0, rest.get_mut(..1 << (self.bits + TINY_TO_LINE)).unwrap_or_default())
+    }
+
+    /// Gets ready for a batch.
+    #[inline(always)]
+    fn serve(&mut self) {
+        self.batches = self.batches.saturating_add(1);
+        if self.held > (WAYS << self.bits) * 5 / 8 && self.bits < MOST_BITS {
+            let bits = if self.bits < MANY_BITS { (self.bits + 2).min(MANY_BITS) } else { self.bits + 1 };
+            self.remake(bits, self.huge);
+        } else if self.batches > HUGE_AFTER && !self.huge && self.bits >= HUGE_BITS {
+            self.remake(self.bits, true);
+        }
+    }
+
+    /// Moves to tables of another size or place. Tiny pieces are found again among the short ones.
+    #[cold]
+    fn remake(&mut self, bits: u32, huge: bool) {
+        let batches = self.batches;
+        let mut old = std::mem::replace(self, Self::new(bits, huge));
+        self.batches = batches;
+        let (lines, _) = self.parts();
+        let mut held = 0;
+        for slot in old.parts().0.as_flattened().as_chunks::<2>().0.iter().filter(|slot| **slot != [0; 2]) {
+            let line = line_of(slot[0], slot[1] | 0xF << COUNT_SHIFT, bits) as usize;
+            let free = lines.get_mut(line).and_then(|line| line.as_chunks_mut::<2>().0.iter_mut().find(|slot| **slot == [0; 2]));
+            if let Some(free) = free {
+                *free = *slot;
+                held += 1;
+            }
+        }
+        self.held = held;
     }
 }
 
 /// Zeros that are written now: a table soon has pieces on every page, and a page that is read before it is written faults twice.
-fn zeros<T: Clone + From<u8>>(length: usize) -> Box<[T]> {
+fn zeros(length: usize) -> Box<[u64]> {
     let mut zeros = Vec::with_capacity(length);
-    zeros.resize(length, T::from(std::hint::black_box(0)));
+    zeros.resize(length, std::hint::black_box(0));
     zeros.into_boxed_slice()
 }
 
-impl Tiny {
-    fn new(bits: u32) -> Self {
-        Self(zeros(1 << bits))
-    }
-
-    pub(super) fn slots(&self) -> &[u64] {
-        &self.0
+impl<'a> Tiny<'a> {
+    #[inline(always)]
+    pub(super) fn slots(self) -> &'a [u64] {
+        self.0
     }
 
     /// As a power of two.
     #[inline(always)]
-    pub(super) fn bits(&self) -> u32 {
+    pub(super) fn bits(self) -> u32 {
         self.0.len().trailing_zeros()
     }
 
     /// The count of a piece, by its key.
     #[inline(always)]
-    fn get(&self, key: u64) -> Option<usize> {
+    fn get(self, key: u64) -> Option<usize> {
         let slot = *self.0.get(tiny_slot(key, self.bits()))?;
         ((slot ^ !key) & TINY_KEY == 0).then_some((slot >> 56) as usize)
     }
-
-    #[inline(always)]
-    fn put(&mut self, key: u64, count: usize) {
-        let at = tiny_slot(key, self.bits());
-        if let Some(slot) = self.0.get_mut(at) {
-            *slot = !key & TINY_KEY | (count as u64) << 56;
-        }
-    }
 }
 
-impl Lines {
-    fn new(bits: u32) -> Self {
-        let slots: Box<[u128]> = zeros((WAYS << bits) + WAYS - 1);
-        let first = (64 - slots.as_ptr().addr() % 64) % 64 / 16;
-        Self { slots, first, bits, held: 0 }
-    }
-
-    #[inline(always)]
-    fn lines(&mut self) -> &mut [Line] {
-        self.slots.get_mut(self.first..).map(|slots| slots.as_chunks_mut().0).unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.held > (WAYS << self.bits) * 5 / 8 && self.bits < MOST_BITS
-    }
-
-    /// Puts a slot of a smaller table into its line, if that has room.
-    fn put_back(&mut self, slot: u128) {
-        let line = line_of(slot as u64, (slot >> 64) as u64 | 0xF << 60, self.bits) as usize;
-        if let Some(free) = self.lines().get_mut(line).and_then(|slots| slots.iter_mut().find(|slot| **slot == 0)) {
-            *free = slot;
-            self.held += 1;
-        }
+#[inline(always)]
+fn put_tiny(slots: &mut [u64], key: u64, count: u64) {
+    let at = tiny_slot(key, slots.len().trailing_zeros());
+    if let Some(slot) = slots.get_mut(at) {
+        *slot = !key & TINY_KEY | count << 56;
     }
 }
 
@@ -349,7 +374,7 @@ pub(super) const TINY_KEY: u64 = u64::MAX >> 8;
 
 /// The tokens of the tiny pieces from `from` on that their table holds; the others' places go to the lists. What [`Classify::tiny`] must do.
 #[inline(always)]
-pub(super) fn count_tiny(text: &[u8], batch: &mut Batch, from: usize, table: &Tiny) -> usize {
+pub(super) fn count_tiny(text: &[u8], batch: &mut Batch, from: usize, table: Tiny<'_>) -> usize {
     let mut count = 0;
     for place in from..batch.pieces {
         let (at, end) = batch.piece(place as u32);
@@ -391,18 +416,19 @@ fn tiny_slot(key: u64, bits: u32) -> usize {
 /// The count of a short piece that its line does not hold, or did not when the batch was looked up.
 #[inline(always)]
 fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], make: &mut impl Make) -> usize {
-    if let Some(slot) = slots.get(C::find(slots, key)) {
+    if let Some(slot) = slots.get(2 * C::find(slots, key) + 1) {
         return (slot >> COUNT_SHIFT) as usize;
     }
     let count = make.short(piece, key);
     // The newest first; the oldest goes.
-    slots.copy_within(..WAYS - 1, 1);
-    slots[0] = (u128::from(key.0) | u128::from(key.1) << 64) & BELOW_COUNT | (count as u128) << COUNT_SHIFT;
+    slots.copy_within(..2 * (WAYS - 1), 2);
+    slots[0] = key.0;
+    slots[1] = key.1 & HIGH_KEY | (count as u64) << COUNT_SHIFT;
     count
 }
 
-/// What of a slot is key.
-pub(super) const BELOW_COUNT: u128 = (1 << COUNT_SHIFT) - 1;
+/// What of a slot's high half is key.
+pub(super) const HIGH_KEY: u64 = (1 << COUNT_SHIFT) - 1;
 
 /// The key of the piece `text[at..end]` of at most [`SHORT`] bytes: its bytes, and all ones behind, which no text has.
 #[inline(always)]
