@@ -65,7 +65,7 @@ def plot():
 
 def main():
     drawn = collections.OrderedDict(
-        (f"{kind} {vocabulary}", table(kind, vocabulary)) for kind in ("warm", "hostile", "cold") for vocabulary in ("o200k_base", "cl100k_base")
+        (f"{kind} {vocabulary}", table(kind, vocabulary)) for kind in ("pair", "warm", "hostile", "once", "cold") for vocabulary in ("o200k_base", "cl100k_base")
     )
     drawn["start"] = start()
     text = open("docs/performance.md", encoding="utf-8").read()
