@@ -114,3 +114,6 @@ pub const MAX_FRAME_HEADER_BYTES: usize = 128 << 10;
 
 /// Largest frame of a binary event stream, in bytes: the format's own limit of 24 MiB of payload with its headers and checksums.
 pub const MAX_FRAME_BYTES: usize = (24 << 20) + (128 << 10) + 16;
+
+/// Most faults noted of one streamed answer; further notes say nothing new. A fatal one is always noted.
+pub const MAX_FAULTS: usize = 64;

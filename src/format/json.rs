@@ -30,7 +30,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(String, Value)> {
 }
 
 /// Bounds the memory of the parsed value before it is built: commas and openers outside strings bound the values.
-fn cap_nodes(bytes: &[u8]) -> Result<()> {
+pub(crate) fn cap_nodes(bytes: &[u8]) -> Result<()> {
     if bytes.len() / 2 <= limits::MAX_JSON_NODES {
         return Ok(());
     }

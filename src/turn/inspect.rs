@@ -62,6 +62,7 @@ pub fn read_answer(bytes: &[u8], format: Format) -> Result<Turn> {
         stream.feed(bytes);
         return Ok(stream.finish());
     }
+    crate::format::json::cap_nodes(start)?;
     let (values, broken) = json_values(start, (bytes.len() - start.len()) as u64);
     let whole = |value: &Value| value.is_object() && !is_event(value, format);
     if let ([value], None, Some(b'{')) = (values.as_slice(), &broken, start.first())

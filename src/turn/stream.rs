@@ -279,6 +279,7 @@ fn take(assembler: &mut Assembler, name: &str, data: &str, intake: &mut Intake<'
             Ok(())
         }
         data => {
+            cap(data)?;
             let event: Value = serde_json::from_str(data).map_err(|e| {
                 let column = if e.line() > 1 { String::new() } else { format!(" at its byte {}", e.column()) };
                 Fault::new(FaultKind::Malformed, format!("the event is not valid JSON{column}"))
@@ -288,6 +289,11 @@ fn take(assembler: &mut Assembler, name: &str, data: &str, intake: &mut Intake<'
     }
 }
 
+/// A parsed value takes many times the memory of its text.
+fn cap(text: &str) -> Result<(), Fault> {
+    crate::format::json::cap_nodes(text.as_bytes()).map_err(|e| Fault::new(FaultKind::TooLarge, e.message()))
+}
+
 /// One frame into the assembler: Converse's own events, or another format's events in `chunk`s as base64.
 fn take_frame(assembler: &mut Assembler, frame: Frame<'_>, intake: &mut Intake<'_>) -> Result<(), Fault> {
     let text = std::str::from_utf8(frame.payload)
@@ -295,6 +301,7 @@ fn take_frame(assembler: &mut Assembler, frame: Frame<'_>, intake: &mut Intake<'
     let payload = if text.trim_ascii().is_empty() {
         Value::Object(Map::new())
     } else {
+        cap(text)?;
         serde_json::from_str(text).map_err(|_| Fault::new(FaultKind::Malformed, "the frame's payload is not valid JSON"))?
     };
     let Value::Object(mut payload) = payload else {

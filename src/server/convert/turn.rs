@@ -400,6 +400,7 @@ fn outcome_in(wire: &v1::ToolOutcome) -> Result<(Outcome, Vec<String>)> {
 
 /// JSON that a host hands over.
 fn value(bytes: &[u8]) -> Result<Value> {
+    crate::format::json::cap_nodes(bytes)?;
     serde_json::from_slice(bytes).map_err(|e| Error::new(Kind::InvalidInput, format!("not valid JSON: {e}")))
 }
 

@@ -6,7 +6,7 @@
 use super::super::fault::{Fault, FaultKind};
 use super::super::peek::{as_text, filled, index, list, some, text, text_slot};
 use super::super::tally::Lane;
-use super::{Intake, slot};
+use super::{Intake, room, slot};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -235,7 +235,11 @@ impl Choice {
                     }
                 }
                 // Set as it came: the role, gateway metadata and whatever is new. A role is sent with each chunk by some.
-                _ => drop(self.message.insert(key.clone(), value.clone())),
+                _ if self.message.get(key) == Some(value) => {}
+                _ => {
+                    intake.tally.keep(key.len().saturating_add(value.to_string().len()))?;
+                    self.message.insert(key.clone(), value.clone());
+                }
             }
         }
         Ok(())
@@ -273,6 +277,8 @@ impl Choice {
             }
             _ => {
                 intake.text(number, Lane::Text, text(part, "text").unwrap_or_default())?;
+                intake.tally.keep(part.to_string().len())?;
+                room(&self.parts)?;
                 self.parts.push(part.clone());
             }
         }
@@ -319,7 +325,11 @@ impl Choice {
             call.arguments.push_str(&arguments);
         }
         for (key, value) in piece.as_object().into_iter().flatten() {
-            if !matches!(key.as_str(), "id" | "type" | "function" | "custom" | "index") && !value.is_null() {
+            if !matches!(key.as_str(), "id" | "type" | "function" | "custom" | "index")
+                && !value.is_null()
+                && call.extra.get(key) != Some(value)
+            {
+                intake.tally.keep(key.len().saturating_add(value.to_string().len()))?;
                 call.extra.insert(key.clone(), value.clone());
             }
         }

@@ -7,7 +7,7 @@ use super::super::fault::{Fault, FaultKind};
 use super::super::peek::{index, list, some, text, text_slot};
 use super::super::tally::Lane;
 use super::partial::Partial;
-use super::{Intake, slot};
+use super::{Intake, room, slot};
 use serde_json::{Map, Value, json};
 
 /// A response so far.
@@ -35,6 +35,9 @@ impl Gemini {
         }
         for (key, value) in event.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "candidates" | "error") && !value.is_null() {
+                if !self.head.contains_key(key) {
+                    intake.tally.keep(key.len().saturating_add(value.to_string().len()))?;
+                }
                 self.head.insert(key.clone(), value.clone());
             }
         }
@@ -129,6 +132,7 @@ impl Candidate {
                     }
                 }
                 intake.tally.keep(begun.to_string().len())?;
+                room(&self.parts)?;
                 self.parts.push(begun);
                 (self.parts.len() - 1, Partial::default())
             }
@@ -155,6 +159,7 @@ impl Candidate {
         let thought = |part: &Value| part.get("thought").and_then(Value::as_bool).unwrap_or(false);
         let Some(words) = text(part, "text") else {
             intake.tally.keep(part.to_string().len())?;
+            room(&self.parts)?;
             self.parts.push(part.clone());
             return Ok(());
         };
@@ -165,7 +170,10 @@ impl Candidate {
                     slot.push_str(words);
                 }
             }
-            _ => self.parts.push(part.clone()),
+            _ => {
+                room(&self.parts)?;
+                self.parts.push(part.clone());
+            }
         }
         Ok(())
     }

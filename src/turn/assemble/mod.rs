@@ -29,13 +29,20 @@ impl Intake<'_> {
     fn note(&mut self, kind: FaultKind, message: impl Into<String>) {
         let mut fault = Fault::new(kind, message);
         fault.offset = self.offset;
-        if !self.faults.iter().any(|seen| seen.kind == fault.kind && seen.message == fault.message) {
+        // A stream can hold any number of odd events; the first ones tell what is the matter.
+        if self.faults.len() < limits::MAX_FAULTS
+            && !self.faults.iter().any(|seen| seen.kind == fault.kind && seen.message == fault.message)
+        {
             self.faults.push(fault);
         }
     }
 
     /// The provider's own error.
     pub(super) fn provider(&mut self, detail: &Value) {
+        // The first one explains those that follow.
+        if self.faults.iter().any(|seen| seen.kind == FaultKind::Provider) {
+            return;
+        }
         let mut fault = Fault::provider(detail);
         fault.offset = self.offset;
         self.faults.push(fault);
@@ -132,6 +139,14 @@ fn slot<T: Default>(list: &mut Vec<T>, index: u64) -> Result<&mut T, Fault> {
         list.resize_with(at + 1, T::default);
     }
     list.get_mut(at).ok_or_else(|| Fault::new(FaultKind::Malformed, "an index out of range"))
+}
+
+/// Whether a list may take one part more.
+fn room(list: &[Value]) -> Result<(), Fault> {
+    if list.len() >= limits::MAX_ANSWER_PARTS {
+        return Err(Fault::new(FaultKind::TooLarge, format!("the answer has more than {} parts", limits::MAX_ANSWER_PARTS)));
+    }
+    Ok(())
 }
 
 /// The complete arguments in `text` as JSON, or the text itself when they aren't.

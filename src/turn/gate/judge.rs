@@ -12,6 +12,7 @@ use crate::turn::answer::{Call, CallKind, Choice, Turn};
 use crate::turn::fault::FaultKind;
 use crate::turn::finish::{Action, Reason};
 use crate::turn::reply::{self, Outcome};
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 /// One call with its verdict.
@@ -118,7 +119,7 @@ impl Gate {
         self.turns = self.turns.saturating_add(1);
         let mut judgement =
             Judgement { calls: Vec::new(), action: turn.action(choice), choice, other_choices: turn.choices.len() > 1, audit: Vec::new() };
-        let mut ids = Vec::new();
+        let mut ids = FxHashSet::default();
         let mut let_through = 0;
         for (position, found) in turn.choices.iter().enumerate() {
             for (nth, call) in found.calls.iter().enumerate() {
@@ -153,7 +154,7 @@ impl Gate {
                 if position == choice
                     && let Some(id) = &call.id
                 {
-                    ids.push(id.as_str());
+                    ids.insert(id.as_str());
                 }
                 judgement.audit.push(AuditRecord {
                     time_ms: now_ms,
@@ -231,11 +232,11 @@ impl Gate {
     }
 
     /// An id that is missing, or was used before. Formats that match results by name need none.
-    fn id_trouble(&self, format: Format, call: &Call, before: &[&str]) -> Option<Trouble> {
+    fn id_trouble(&self, format: Format, call: &Call, before: &FxHashSet<&str>) -> Option<Trouble> {
         match call.id.as_deref() {
             None if format == Format::Gemini || call.kind == CallKind::Legacy => None,
             None => Some(refuse(Why::IdMissing, "the call has no id, so that its result could not be told apart")),
-            Some(id) if before.contains(&id) => Some(refuse(Why::IdRepeated, "another call of this answer has the same id")),
+            Some(id) if before.contains(id) => Some(refuse(Why::IdRepeated, "another call of this answer has the same id")),
             Some(id) if self.ids.contains(id) => Some(ask(Why::IdRepeated, "a call of an earlier turn had the same id")),
             Some(_) => None,
         }
