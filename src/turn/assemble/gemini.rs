@@ -164,16 +164,14 @@ impl Candidate {
             return Ok(());
         };
         intake.text(number, if thought(part) { Lane::Reasoning } else { Lane::Text }, words)?;
-        match self.parts.last_mut().filter(|last| plain(last) && plain(part) && thought(last) == thought(part)) {
-            Some(Value::Object(last)) => {
-                if let Some(slot) = text_slot(last, "text") {
-                    slot.push_str(words);
-                }
+        let before = self.parts.last_mut().filter(|last| plain(last) && plain(part) && thought(last) == thought(part));
+        if let Some(Value::Object(last)) = before {
+            if let Some(slot) = text_slot(last, "text") {
+                slot.push_str(words);
             }
-            _ => {
-                room(&self.parts)?;
-                self.parts.push(part.clone());
-            }
+        } else {
+            room(&self.parts)?;
+            self.parts.push(part.clone());
         }
         Ok(())
     }
