@@ -314,13 +314,20 @@ pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnM
 /// Certain starts of the block at `at`, which is itself a start, as bits from there.
 #[inline(always)]
 fn block_starts<F: Family, C: Classify>(text: &[u8], at: usize) -> u64 {
-    let rest = &text[at..];
-    if let Some(block) = rest.first_chunk::<BLOCK>() {
-        return blocks::starts::<F, C>(block, BLOCK, &C::masks(block));
-    }
     let mut padded = [0; BLOCK];
+    let (block, length) = block_at(text, at, &mut padded);
+    blocks::starts::<F, C>(block, length, &C::masks(block))
+}
+
+/// The block at `at` and how much of it is text; at the end of the text a copy with zeros behind.
+#[inline(always)]
+fn block_at<'a>(text: &'a [u8], at: usize, padded: &'a mut [u8; BLOCK]) -> (&'a [u8; BLOCK], usize) {
+    let rest = &text[at..];
+    if let Some(block) = rest.first_chunk() {
+        return (block, BLOCK);
+    }
     padded[..rest.len()].copy_from_slice(rest);
-    blocks::starts::<F, C>(&padded, rest.len(), &C::masks(&padded))
+    (padded, rest.len())
 }
 
 /// What counting reads.
@@ -357,14 +364,8 @@ impl<F: Family> Job for Counting<'_, F> {
             let mut fresh = 0;
             while batch.pieces < BATCH && at < text.len() {
                 if C::BLOCKS && at >= piece_end {
-                    let rest = &text[at..];
                     let mut padded = [0; BLOCK];
-                    let (block, length) = if let Some(block) = rest.first_chunk::<BLOCK>() {
-                        (block, BLOCK)
-                    } else {
-                        padded[..rest.len()].copy_from_slice(rest);
-                        (&padded, rest.len())
-                    };
+                    let (block, length) = block_at(text, at, &mut padded);
                     C::prefetch(text, at + AHEAD);
                     let masks = C::masks(block);
                     let mut starts = blocks::starts::<F, C>(block, length, &masks);
