@@ -6,15 +6,11 @@
 //! cache's state (invariant 2).
 
 use super::Tokenizer;
-use super::core::Core;
-use super::engine::Engine;
+use super::kept::Keep;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-/// Texts shorter than this, in bytes, are counted: that is faster than looking them up.
-const SHORTEST: usize = 512;
 /// What an entry takes with the cache's own records, in bytes.
 const ENTRY_BYTES: u32 = 160;
 
@@ -102,86 +98,26 @@ impl MessageCache {
     }
 }
 
+impl Keep for Shared {
+    const SHORTEST: usize = 512;
+
+    fn find(&self, key: u128) -> Option<usize> {
+        let found = self.counts.get(&key);
+        let tally = if found.is_some() { &self.hits } else { &self.misses };
+        tally.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn put(&self, key: u128, count: usize) {
+        self.counts.insert(key, count);
+    }
+}
+
 impl Tokenizer {
     /// The same tokenizer with whole texts' counts kept in `cache`. Ids and appended texts go past the cache.
     #[must_use]
     pub fn cached(&self, cache: &MessageCache) -> Self {
-        let seed = xxh3_64_with_seed(self.name().as_bytes(), cache.shared.seed);
-        Self::from_engine(Arc::new(Cached { tokenizer: self.clone(), seed, cache: Arc::clone(&cache.shared) }))
-    }
-}
-
-struct Cached {
-    tokenizer: Tokenizer,
-    seed: u64,
-    cache: Arc<Shared>,
-}
-
-impl Cached {
-    fn key(&self, text: &str) -> u128 {
-        xxh3_128_with_seed(text.as_bytes(), self.seed)
-    }
-
-    fn find(&self, key: u128) -> Option<usize> {
-        let found = self.cache.counts.get(&key);
-        let tally = if found.is_some() { &self.cache.hits } else { &self.cache.misses };
-        tally.fetch_add(1, Ordering::Relaxed);
-        found
-    }
-}
-
-impl Engine for Cached {
-    fn name(&self) -> &str {
-        self.tokenizer.name()
-    }
-
-    fn count(&self, text: &str) -> usize {
-        if text.len() < SHORTEST {
-            return self.tokenizer.count(text);
-        }
-        let key = self.key(text);
-        self.find(key).unwrap_or_else(|| {
-            let count = self.tokenizer.count(text);
-            self.cache.counts.insert(key, count);
-            count
-        })
-    }
-
-    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
-        if text.len() < SHORTEST {
-            return self.tokenizer.count_within(text, limit);
-        }
-        let key = self.key(text);
-        if let Some(count) = self.find(key) {
-            return (count <= limit).then_some(count);
-        }
-        let count = self.tokenizer.count_within(text, limit)?;
-        self.cache.counts.insert(key, count);
-        Some(count)
-    }
-
-    fn encode(&self, text: &str) -> Vec<u32> {
-        self.tokenizer.encode(text)
-    }
-
-    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.tokenizer.engine().token_bytes(id)
-    }
-
-    fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, u32> {
-        self.tokenizer.engine().decode(ids)
-    }
-
-    fn token_starts(&self, text: &str) -> Vec<usize> {
-        self.tokenizer.engine().token_starts(text)
-    }
-
-    fn special_tokens(&self) -> Vec<String> {
-        self.tokenizer.engine().special_tokens()
-    }
-
-    fn core(&self) -> Option<&Core> {
-        self.tokenizer.engine().core()
+        self.kept(&cache.shared, cache.shared.seed)
     }
 }
 

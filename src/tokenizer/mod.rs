@@ -27,6 +27,7 @@ mod front;
 mod gguf;
 #[cfg(feature = "huggingface")]
 mod huggingface;
+mod kept;
 mod known;
 mod make;
 mod pieces;

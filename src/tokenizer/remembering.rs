@@ -1,17 +1,11 @@
 //! A tokenizer that remembers the counts of the texts it has seen: for counting almost the same texts a few times over.
 //!
-//! Unbounded, for the length of one task; the bounded cache for a service is `cached`. Like it, keys are 128-bit hashes under a
-//! seed drawn at random, and ids and appended texts go past it.
+//! Unbounded, for the length of one task; the bounded cache for a service is `cached`. Both stand behind `kept`.
 
 use super::Tokenizer;
-use super::core::Core;
-use super::engine::Engine;
+use super::kept::Keep;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
-
-/// Texts shorter than this, in bytes, are counted: that is as fast as looking them up.
-const SHORTEST: usize = 48;
 
 /// Counts by vocabulary and text.
 #[derive(Debug)]
@@ -27,60 +21,22 @@ impl Recollection {
     }
 }
 
+impl Keep for Recollection {
+    const SHORTEST: usize = 48;
+
+    fn find(&self, key: u128) -> Option<usize> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied()
+    }
+
+    fn put(&self, key: u128, count: usize) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).insert(key, count);
+    }
+}
+
 impl Tokenizer {
     /// The same tokenizer with counts kept in `recollection`.
     pub(crate) fn remembering(&self, recollection: &Arc<Recollection>) -> Self {
-        let seed = xxh3_64_with_seed(self.name().as_bytes(), recollection.seed);
-        Self::from_engine(Arc::new(Remembering { tokenizer: self.clone(), seed, recollection: Arc::clone(recollection) }))
-    }
-}
-
-struct Remembering {
-    tokenizer: Tokenizer,
-    seed: u64,
-    recollection: Arc<Recollection>,
-}
-
-impl Engine for Remembering {
-    fn name(&self) -> &str {
-        self.tokenizer.name()
-    }
-
-    fn count(&self, text: &str) -> usize {
-        if text.len() < SHORTEST {
-            return self.tokenizer.count(text);
-        }
-        let key = xxh3_128_with_seed(text.as_bytes(), self.seed);
-        let known = self.recollection.counts.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-        known.unwrap_or_else(|| {
-            let count = self.tokenizer.count(text);
-            self.recollection.counts.lock().unwrap_or_else(PoisonError::into_inner).insert(key, count);
-            count
-        })
-    }
-
-    fn count_within(&self, text: &str, limit: usize) -> Option<usize> {
-        self.tokenizer.count_within(text, limit)
-    }
-
-    fn encode(&self, text: &str) -> Vec<u32> {
-        self.tokenizer.encode(text)
-    }
-
-    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.tokenizer.engine().token_bytes(id)
-    }
-
-    fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, u32> {
-        self.tokenizer.engine().decode(ids)
-    }
-
-    fn token_starts(&self, text: &str) -> Vec<usize> {
-        self.tokenizer.engine().token_starts(text)
-    }
-
-    fn core(&self) -> Option<&Core> {
-        self.tokenizer.engine().core()
+        self.kept(recollection, recollection.seed)
     }
 }
 
