@@ -4,7 +4,7 @@
 //! after it, ids use the letters that the API takes. Signed thinking survives only where it was Anthropic's own (Converse).
 
 use super::ids::plain_id;
-use super::media::{Sort, part};
+use super::media::medium;
 use super::{Out, join, say, system_text};
 use crate::format::{Conversation, Format, Item, ItemBody, Role};
 use serde_json::{Value, json};
@@ -34,33 +34,23 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
 }
 
 fn block(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
-    let (media, sort) = match &item.body {
+    match &item.body {
         // The API refuses empty text blocks.
-        ItemBody::Text(text) => return (!text.is_empty()).then(|| json!({"type": "text", "text": text})),
-        ItemBody::Reasoning(reasoning) => {
-            if let (Format::Converse, Some(text), Some(signature)) = (out.from, reasoning.text, reasoning.signature) {
-                return Some(json!({"type": "thinking", "thinking": text, "signature": signature}));
+        ItemBody::Text(text) => (!text.is_empty()).then(|| json!({"type": "text", "text": text})),
+        ItemBody::Reasoning(reasoning) => match (out.from, reasoning.text, reasoning.signature) {
+            (Format::Converse, Some(text), Some(signature)) => Some(json!({"type": "thinking", "thinking": text, "signature": signature})),
+            (Format::Converse, _, Some(data)) if reasoning.redacted => Some(json!({"type": "redacted_thinking", "data": data})),
+            _ => {
+                out.lose_reasoning(&item.place);
+                None
             }
-            if let (Format::Converse, true, Some(data)) = (out.from, reasoning.redacted, reasoning.signature) {
-                return Some(json!({"type": "redacted_thinking", "data": data}));
-            }
-            out.lose_reasoning(&item.place);
-            return None;
-        }
+        },
         ItemBody::ToolCall(call) if call.other_type.is_none() => {
             let (id, name) = out.ids.at(&item.place);
             out.note_signature(call.signature, &item.place);
             let input = out.object(call.arguments, &item.place);
-            return Some(json!({"type": "tool_use", "id": plain_id(&id), "name": name, "input": input}));
+            Some(json!({"type": "tool_use", "id": plain_id(&id), "name": name, "input": input}))
         }
-        ItemBody::Image(media) => (media, Sort::Image),
-        ItemBody::File(media) => (media, Sort::File),
-        ItemBody::Audio(media) => (media, Sort::Audio),
-        ItemBody::Video(media) => (media, Sort::Video),
-        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
-            out.lose(&item.place, "a call or block of the provider's own tools");
-            return None;
-        }
-    };
-    part(media, sort, Format::Anthropic, &item.place, out)
+        _ => medium(item, Format::Anthropic, "a call or block of the provider's own tools", out),
+    }
 }

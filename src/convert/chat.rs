@@ -2,7 +2,7 @@
 //!
 //! Called by [`super::convert`]. Reasoning has no place in the format; results are messages of their own, right after their calls.
 
-use super::media::{Sort, part};
+use super::media::medium;
 use super::{Out, plain, spoken};
 use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Role};
 use serde_json::{Map, Value, json};
@@ -81,21 +81,10 @@ fn assistant(items: &[&Item<'_>], list: &mut Vec<Value>, out: &mut Out<'_>) {
 fn parts(items: &[&Item<'_>], out: &mut Out<'_>) -> Vec<Value> {
     let mut parts = Vec::new();
     for item in items {
-        let (media, sort) = match &item.body {
-            ItemBody::Text(text) => {
-                parts.push(json!({"type": "text", "text": text}));
-                continue;
-            }
-            ItemBody::Image(media) => (media, Sort::Image),
-            ItemBody::File(media) => (media, Sort::File),
-            ItemBody::Audio(media) => (media, Sort::Audio),
-            ItemBody::Video(media) => (media, Sort::Video),
-            _ => {
-                out.lose(&item.place, "a block that the chat format can't hold");
-                continue;
-            }
-        };
-        parts.extend(part(media, sort, Format::Chat, &item.place, out));
+        match &item.body {
+            ItemBody::Text(text) => parts.push(json!({"type": "text", "text": text})),
+            _ => parts.extend(medium(item, Format::Chat, "a block that the chat format can't hold", out)),
+        }
     }
     parts
 }

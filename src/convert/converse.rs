@@ -4,7 +4,7 @@
 //! it. Signed thinking survives where it was Anthropic's own. Pictures and documents in results keep their place.
 
 use super::ids::plain_id;
-use super::media::{Sort, part};
+use super::media::{Sort, medium, part};
 use super::{Out, join, say, system_text};
 use crate::format::{Conversation, Format, Item, ItemBody, Reasoning, Role, ToolContentBody, ToolResult};
 use serde_json::{Value, json};
@@ -47,26 +47,18 @@ fn tool_result(result: &ToolResult<'_>, place: &str, out: &mut Out<'_>) -> Value
 }
 
 fn block(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
-    let (media, sort) = match &item.body {
+    match &item.body {
         // The API refuses empty text blocks.
-        ItemBody::Text(text) => return (!text.is_empty()).then(|| json!({"text": text})),
-        ItemBody::Reasoning(reasoning) => return reasoning_block(reasoning, item, out),
+        ItemBody::Text(text) => (!text.is_empty()).then(|| json!({"text": text})),
+        ItemBody::Reasoning(reasoning) => reasoning_block(reasoning, item, out),
         ItemBody::ToolCall(call) if call.other_type.is_none() => {
             let (id, name) = out.ids.at(&item.place);
             out.note_signature(call.signature, &item.place);
             let input = out.object(call.arguments, &item.place);
-            return Some(json!({"toolUse": {"toolUseId": plain_id(&id), "name": name, "input": input}}));
+            Some(json!({"toolUse": {"toolUseId": plain_id(&id), "name": name, "input": input}}))
         }
-        ItemBody::Image(media) => (media, Sort::Image),
-        ItemBody::File(media) => (media, Sort::File),
-        ItemBody::Audio(media) => (media, Sort::Audio),
-        ItemBody::Video(media) => (media, Sort::Video),
-        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
-            out.lose(&item.place, "a call or block of the provider's own tools");
-            return None;
-        }
-    };
-    part(media, sort, Format::Converse, &item.place, out)
+        _ => medium(item, Format::Converse, "a call or block of the provider's own tools", out),
+    }
 }
 
 fn reasoning_block(reasoning: &Reasoning<'_>, item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {

@@ -3,7 +3,7 @@
 //! Called by [`super::convert`]. Results carry their tool's name, in the order of the calls; roles alternate; signatures of other
 //! providers mean nothing here, and calls without Gemini's own are listed, since newer models ask for them.
 
-use super::media::{Sort, part};
+use super::media::medium;
 use super::{Out, join, say, system_text};
 use crate::format::{Conversation, Format, Item, ItemBody, Role, ToolContentBody};
 use serde_json::{Value, json};
@@ -37,25 +37,13 @@ pub(super) fn write(conversation: &Conversation<'_>, out: &mut Out<'_>) {
 }
 
 fn piece(item: &Item<'_>, out: &mut Out<'_>) -> Option<Value> {
-    let (media, sort) = match &item.body {
-        ItemBody::Text(text) => return (!text.is_empty()).then(|| json!({"text": text})),
-        ItemBody::Reasoning(_) => {
-            out.lose_reasoning(&item.place);
-            return None;
-        }
+    match &item.body {
+        ItemBody::Text(text) => (!text.is_empty()).then(|| json!({"text": text})),
         ItemBody::ToolCall(call) if call.other_type.is_none() => {
             out.note_signature(call.signature, &item.place);
             let args = out.object(call.arguments, &item.place);
-            return Some(json!({"functionCall": {"name": call.name, "args": args}}));
+            Some(json!({"functionCall": {"name": call.name, "args": args}}))
         }
-        ItemBody::Image(media) => (media, Sort::Image),
-        ItemBody::File(media) => (media, Sort::File),
-        ItemBody::Audio(media) => (media, Sort::Audio),
-        ItemBody::Video(media) => (media, Sort::Video),
-        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
-            out.lose(&item.place, "a call or block of the provider's own tools");
-            return None;
-        }
-    };
-    part(media, sort, Format::Gemini, &item.place, out)
+        _ => medium(item, Format::Gemini, "a call or block of the provider's own tools", out),
+    }
 }

@@ -9,42 +9,53 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Default)]
 pub(super) struct Ids<'a> {
     by_place: BTreeMap<String, (String, &'a str)>,
+    /// Results that name their tool, each with the call that names it too, if one does.
+    named: Vec<(String, Option<String>)>,
 }
 
 impl<'a> Ids<'a> {
     pub(super) fn of(conversation: &Conversation<'a>) -> Self {
         let mut ids = Self::default();
-        let mut names: BTreeMap<&str, &'a str> = BTreeMap::new();
-        let mut waiting: VecDeque<(String, &'a str)> = VecDeque::new();
+        // Calls by id: name and place.
+        let mut names: BTreeMap<&str, (&'a str, &str)> = BTreeMap::new();
+        let mut waiting: VecDeque<(String, &'a str, &str)> = VecDeque::new();
         for item in conversation.messages.iter().flat_map(|message| &message.items) {
             match &item.body {
                 ItemBody::ToolCall(ToolCall { id, name, .. }) => {
+                    if let Some(id) = id {
+                        names.insert(id, (name, &item.place));
+                    }
                     let id = id.map_or_else(|| format!("call_{}", ids.by_place.len()), str::to_owned);
-                    waiting.push_back((id.clone(), name));
+                    waiting.push_back((id.clone(), name, &item.place));
                     ids.by_place.insert(item.place.clone(), (id, name));
                 }
                 ItemBody::ToolResult(ToolResult { call_id, name, .. }) => {
                     let found = match (call_id, name) {
-                        (Some(id), _) => waiting.iter().rposition(|(waits, _)| waits == id),
-                        (None, Some(name)) => waiting.iter().position(|(_, waits)| waits == name),
+                        (Some(id), _) => waiting.iter().rposition(|(waits, ..)| waits == id),
+                        (None, Some(name)) => waiting.iter().position(|(_, waits, _)| waits == name),
                         (None, None) => (!waiting.is_empty()).then_some(0),
                     };
                     let answered = found.and_then(|at| waiting.remove(at));
-                    if let Some((id, called)) = answered {
-                        ids.by_place.insert(item.place.clone(), (id, called));
-                    } else {
-                        let called = call_id.and_then(|id| names.get(id).copied()).or(*name).unwrap_or("unknown");
-                        let id = call_id.map_or_else(|| format!("call_{}", ids.by_place.len()), str::to_owned);
-                        ids.by_place.insert(item.place.clone(), (id, called));
+                    let known = call_id.and_then(|id| names.get(id).copied());
+                    let call = answered.as_ref().map(|(_, called, place)| (*called, *place)).or(known);
+                    if let Some(name) = name {
+                        let place = call.filter(|(called, _)| called == name).map(|(_, place)| place.to_owned());
+                        ids.named.push((item.place.clone(), place));
                     }
+                    let called = call.map(|(called, _)| called).or(*name).unwrap_or("unknown");
+                    let id = answered.map(|(id, ..)| id).or_else(|| call_id.map(str::to_owned));
+                    let id = id.unwrap_or_else(|| format!("call_{}", ids.by_place.len()));
+                    ids.by_place.insert(item.place.clone(), (id, called));
                 }
                 _ => {}
             }
-            if let ItemBody::ToolCall(ToolCall { id: Some(id), name, .. }) = &item.body {
-                names.insert(id, name);
-            }
         }
         ids
+    }
+
+    /// Results that name their tool, with the place of the call that does too: formats that name tools in calls alone need that one.
+    pub(super) fn named(&self) -> &[(String, Option<String>)] {
+        &self.named
     }
 
     /// The id and the tool's name of a call or result.

@@ -3,7 +3,7 @@
 //! Used by the writers. Bytes and URLs are carried over; a provider's own file id means nothing to another, and is listed.
 
 use super::Out;
-use crate::format::{Format, Media};
+use crate::format::{Format, Item, ItemBody, Media};
 use serde_json::{Value, json};
 
 /// What sort of medium it is.
@@ -13,6 +13,26 @@ pub(super) enum Sort {
     File,
     Audio,
     Video,
+}
+
+/// What an item that is neither text nor a function call becomes in `to`: a medium its part, reasoning and anything else (`other`
+/// says what that is) an entry in the list.
+pub(super) fn medium(item: &Item<'_>, to: Format, other: &str, out: &mut Out<'_>) -> Option<Value> {
+    let (media, sort) = match &item.body {
+        ItemBody::Image(media) => (media, Sort::Image),
+        ItemBody::File(media) => (media, Sort::File),
+        ItemBody::Audio(media) => (media, Sort::Audio),
+        ItemBody::Video(media) => (media, Sort::Video),
+        ItemBody::Reasoning(_) => {
+            out.lose_reasoning(&item.place);
+            return None;
+        }
+        ItemBody::Text(_) | ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
+            out.lose(&item.place, other);
+            return None;
+        }
+    };
+    part(media, sort, to, &item.place, out)
 }
 
 /// The part for `to`, or `None` (and an entry in the list) when it can't hold it.

@@ -75,6 +75,13 @@ pub fn convert(request: &Request, to: Format) -> Result<Converted> {
             return Err(Error::new(Kind::Unsupported, "a tool list holds no history, so that nothing can be converted to `mcp`"));
         }
     }
+    if to != Format::Gemini {
+        let gone = |call: &Option<String>| call.as_ref().is_none_or(|place| out.gone.contains(place));
+        let nameless: Vec<String> = out.ids.named().iter().filter(|(_, call)| gone(call)).map(|(place, _)| place.clone()).collect();
+        for place in nameless {
+            out.note(&place, "the tool's name, which no call tells");
+        }
+    }
     settings::write(&conversation, to, &mut out);
     covered::list_rest(conversation.body, &mut out);
     Ok(Converted { body: Value::Object(out.body), lost: out.lost })

@@ -2,7 +2,7 @@
 //!
 //! Called by [`super::convert`]. Every call and result is an item of its own; reasoning of other providers has no place.
 
-use super::media::{Sort, part};
+use super::media::medium;
 use super::{Out, spoken};
 use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Role};
 use serde_json::{Value, json};
@@ -53,22 +53,8 @@ fn flush(list: &mut Vec<Value>, role: &str, content: &mut Vec<Value>) {
 }
 
 fn piece(item: &Item<'_>, role: Role, out: &mut Out<'_>) -> Option<Value> {
-    let (media, sort) = match &item.body {
-        ItemBody::Text(text) => {
-            return Some(json!({"type": if role == Role::Assistant { "output_text" } else { "input_text" }, "text": text}));
-        }
-        ItemBody::Reasoning(_) => {
-            out.lose_reasoning(&item.place);
-            return None;
-        }
-        ItemBody::Image(media) => (media, Sort::Image),
-        ItemBody::File(media) => (media, Sort::File),
-        ItemBody::Audio(media) => (media, Sort::Audio),
-        ItemBody::Video(media) => (media, Sort::Video),
-        ItemBody::ToolCall(_) | ItemBody::ToolResult(_) | ItemBody::Other(_) => {
-            out.lose(&item.place, "a block that the responses format can't hold");
-            return None;
-        }
-    };
-    part(media, sort, Format::Responses, &item.place, out)
+    match &item.body {
+        ItemBody::Text(text) => Some(json!({"type": if role == Role::Assistant { "output_text" } else { "input_text" }, "text": text})),
+        _ => medium(item, Format::Responses, "a block that the responses format can't hold", out),
+    }
 }

@@ -271,3 +271,61 @@ fn nothing_is_lost_in_silence_from_any_format_to_any_other() {
     }
     assert!(silent.is_empty(), "{silent:#?}");
 }
+
+/// The same with bodies damaged at random: members dropped, and foreign ones put in anywhere.
+#[test]
+fn nothing_is_lost_in_silence_from_damaged_bodies() {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below.max(1) as u64).unwrap()
+    };
+    let mut read = 0;
+    for round in 0..600 {
+        for from in TARGETS {
+            let mut body = rich(from);
+            for n in 0..=next(3) {
+                let mut pointers = Vec::new();
+                places(&body, "", &mut pointers);
+                let at = pointers[next(pointers.len())].clone();
+                match body.pointer_mut(&at) {
+                    Some(Value::Object(map)) if next(2) == 0 => {
+                        map.insert(format!("foreign{n}"), json!({"deep": [format!("mk9{round}x{n}q")]}));
+                    }
+                    Some(Value::Object(map)) if !map.is_empty() => {
+                        let key = map.keys().nth(next(map.len())).unwrap().clone();
+                        map.remove(&key);
+                    }
+                    Some(Value::Array(list)) if !list.is_empty() => drop(list.remove(next(list.len()))),
+                    _ => {}
+                }
+            }
+            let Ok(request) = Request::parse(body.to_string().as_bytes(), from) else { continue };
+            if request.conversation().is_err() {
+                continue;
+            }
+            read += 1;
+            for to in TARGETS {
+                let lost = silently_lost(&body, from, to);
+                assert!(lost.is_empty(), "{from} to {to}: {lost:?} of {body}");
+            }
+        }
+    }
+    assert!(read > 500, "only {read} damaged bodies are still read");
+}
+
+fn places(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            found.push(place.to_owned());
+            map.iter().for_each(|(key, value)| places(value, &format!("{place}/{key}"), found));
+        }
+        Value::Array(list) => {
+            found.push(place.to_owned());
+            list.iter().enumerate().for_each(|(at, value)| places(value, &format!("{place}/{at}"), found));
+        }
+        _ => {}
+    }
+}
