@@ -4,7 +4,7 @@
 //! endpoint are asked for on threads of their own, so that a slow endpoint holds up no count. No call names an address.
 
 use super::convert::compact as convert;
-use super::convert::{format_in, options_in, payload_in};
+use super::convert::{json_in, named_format, options_in, payload_in};
 use super::pool::Pool;
 use super::rpc::Rpc;
 use crate::check::{self, Severity};
@@ -281,19 +281,15 @@ fn stat_page(work: &Work, message: &v1::StatPageRequest) -> Result<v1::StatPageR
     Ok(v1::StatPageResponse { bytes: stat.bytes as u64, lines: stat.lines as u64, tokens: stat.tokens as u64, pages: stat.pages as u64 })
 }
 
-fn format_named(format: i32) -> Result<crate::format::Format> {
-    format_in(format)?.ok_or_else(|| Error::invalid("", "name the format; it can't be told here"))
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every method's work")]
 fn list_page_tools(_: &Counter, message: &v1::ListPageToolsRequest) -> Result<v1::ListPageToolsResponse> {
-    let tools = page_tool_definitions(format_named(message.format)?);
+    let tools = page_tool_definitions(named_format(message.format)?);
     Ok(v1::ListPageToolsResponse { tools: tools.iter().map(|tool| tool.to_string().into_bytes()).collect() })
 }
 
 fn answer_call(work: &Work, message: &v1::AnswerPageCallRequest) -> Result<v1::AnswerPageCallResponse, Refusal> {
-    let format = format_named(message.format)?;
-    let call = serde_json::from_slice(&message.call).map_err(|e| Error::invalid("", "the call is not valid JSON").caused_by(e))?;
+    let format = named_format(message.format)?;
+    let call = json_in(&message.call).map_err(|e| e.context("reading the call"))?;
     let answer = answer_page_call(&work.pages, format, &call)?;
     Ok(v1::AnswerPageCallResponse { result: answer.map(|answer| answer.to_string().into_bytes()) })
 }

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{Format, Request};
 use crate::models::{Choice, Models, Profile, Provider};
 use crate::proto::v1;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Counts what a message carries.
@@ -81,7 +82,7 @@ pub(super) fn provider_in(text: &str) -> Result<Option<Provider>> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
-pub(super) fn format_in(format: i32) -> Result<Option<Format>> {
+fn format_in(format: i32) -> Result<Option<Format>> {
     match v1::Format::try_from(format) {
         Ok(v1::Format::Unspecified | v1::Format::Auto) => Ok(None),
         Ok(v1::Format::Chat) => Ok(Some(Format::Chat)),
@@ -92,6 +93,17 @@ pub(super) fn format_in(format: i32) -> Result<Option<Format>> {
         Ok(v1::Format::Mcp) => Ok(Some(Format::Mcp)),
         Err(_) => Err(Error::invalid("", format!("format {format} is unknown to this version"))),
     }
+}
+
+/// A format that has to be named: what it is for is too little to tell it by.
+pub(super) fn named_format(format: i32) -> Result<Format> {
+    format_in(format)?.ok_or_else(|| Error::invalid("", "expected the format by name: it can't be told safely here"))
+}
+
+/// JSON that a host hands over as bytes, within the cap.
+pub(super) fn json_in(bytes: &[u8]) -> Result<Value> {
+    crate::format::json::cap_nodes(bytes)?;
+    serde_json::from_slice(bytes).map_err(|e| Error::invalid("", format!("not valid JSON: {e}")))
 }
 
 fn format_out(format: Format) -> v1::Format {

@@ -88,7 +88,7 @@ struct Following {
 
 impl Following {
     fn new(counter: Counter, followed: Followed, start: &v1::FollowStart) -> CoreResult<Self> {
-        let format = convert::named_format(start.format)?;
+        let format = super::convert::named_format(start.format)?;
         let options = convert::judging_in(start.judging.as_ref(), format)?;
         let mut stream = Stream::new(format)?;
         if let Some(tokenizer) = options.tokenizer(counter.models()) {

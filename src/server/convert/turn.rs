@@ -2,7 +2,7 @@
 //!
 //! Called by `server/turn`. Every enum is matched exhaustively. Provider JSON stays bytes on the wire, whatever its format.
 
-use super::{confidence_out, format_in, format_out, payload_in, provider_in};
+use super::{confidence_out, format_out, json_in, named_format, payload_in, provider_in};
 use crate::convert::convert as convert_request;
 use crate::count::{CountOptions, Counter};
 use crate::error::{Error, Kind, Result};
@@ -25,11 +25,6 @@ pub(in crate::server) fn inspect_turn(counter: &Counter, message: &v1::InspectTu
     let format = named_format(message.format)?;
     let options = judging_in(message.judging.as_ref(), format)?;
     inspect(&message.answer, format, counter.models(), &options).map(report_out)
-}
-
-/// An answer's format, which has to be named.
-pub(in crate::server) fn named_format(format: i32) -> Result<Format> {
-    format_in(format)?.ok_or_else(|| Error::new(Kind::InvalidInput, "expected the answer's format by name: it can't be told safely"))
 }
 
 /// What to judge an answer by.
@@ -380,7 +375,7 @@ fn outcome_in(wire: &v1::ToolOutcome) -> Result<(Outcome, Vec<String>)> {
     let content = match &wire.result {
         None => return Err(Error::new(Kind::InvalidInput, "the outcome is empty; expected a text, pieces or an MCP result")),
         Some(Wire::McpJson(bytes)) => {
-            let (mut outcome, left_out) = call_outcome(&call, &value(bytes)?);
+            let (mut outcome, left_out) = call_outcome(&call, &json_in(bytes)?);
             outcome.is_error |= wire.is_error;
             return Ok((outcome, left_out));
         }
@@ -388,7 +383,7 @@ fn outcome_in(wire: &v1::ToolOutcome) -> Result<(Outcome, Vec<String>)> {
         Some(Wire::Pieces(pieces)) => {
             let piece = |piece: &v1::OutcomePiece| match &piece.piece {
                 Some(Piece::Text(text)) => Ok(Content::Text(text.clone())),
-                Some(Piece::Json(bytes)) => value(bytes).map(Content::Json),
+                Some(Piece::Json(bytes)) => json_in(bytes).map(Content::Json),
                 Some(Piece::Image(image)) => Ok(Content::Image { base64: STANDARD.encode(&image.data), mime: image.mime.clone() }),
                 None => Err(Error::new(Kind::InvalidInput, "a piece is empty; expected text, JSON or an image")),
             };
@@ -398,19 +393,13 @@ fn outcome_in(wire: &v1::ToolOutcome) -> Result<(Outcome, Vec<String>)> {
     Ok((Outcome::of(&call, content, wire.is_error), Vec::new()))
 }
 
-/// JSON that a host hands over.
-fn value(bytes: &[u8]) -> Result<Value> {
-    crate::format::json::cap_nodes(bytes)?;
-    serde_json::from_slice(bytes).map_err(|e| Error::new(Kind::InvalidInput, format!("not valid JSON: {e}")))
-}
-
 /// Tools of servers to a provider's tools.
 pub(in crate::server) fn map_tools(counter: &Counter, message: &v1::MapToolsRequest) -> Result<v1::MapToolsResponse> {
     let format = named_format(message.format)?;
     let mut servers = Vec::with_capacity(message.lists.len());
     for list in &message.lists {
         let reading = |e: Error| e.context(format!("reading the tools of `{}`", list.server));
-        let pages = list.pages_json.iter().map(|page| value(page)).collect::<Result<Vec<_>>>().map_err(reading)?;
+        let pages = list.pages_json.iter().map(|page| json_in(page)).collect::<Result<Vec<_>>>().map_err(reading)?;
         servers.push(ServerTools::read(list.server.as_str(), &pages).map_err(reading)?);
     }
     let tools = servers.iter().map(|server| server.tools.len()).fold(0_usize, usize::saturating_add);
