@@ -89,18 +89,51 @@ fn growing(criterion: &mut Criterion) {
     });
 }
 
+/// A history of a megabyte in 500 messages, counted again after one more: by texts, as a whole request, and behind a prefix id.
 #[cfg(feature = "cache")]
 fn history(criterion: &mut Criterion) {
+    use plimsoll::{CountOptions, Counter, Format, MessageCache, PrefixStore, Request};
     let plain = Tokenizer::by_name("o200k_base").unwrap();
-    let text = text("english");
-    let messages = messages(&text);
-    let expected: usize = messages.iter().map(|message| plain.count(message)).sum();
-    let cache = plimsoll::MessageCache::new(16 << 20);
-    let cached = plain.cached(&cache);
-    for (name, tokenizer) in [("history/whole", &plain), ("history/cached", &cached)] {
-        criterion.bench_function(name, |bench| {
-            bench.iter(|| assert_eq!(messages.iter().map(|message| tokenizer.count(black_box(message))).sum::<usize>(), expected));
+    for name in ["english", "code", "json", "chinese", "multi"] {
+        let text = text(name);
+        let repeated: Vec<String> =
+            messages(&text).into_iter().cycle().take(500).enumerate().map(|(at, text)| format!("{at} {text}")).collect();
+        let expected: usize = repeated.iter().map(|message| plain.count(message)).sum();
+        let cached = plain.cached(&MessageCache::new(16 << 20));
+        let mut group = criterion.benchmark_group(format!("history/{name}"));
+        for (kind, tokenizer) in [("texts whole", &plain), ("texts cached", &cached)] {
+            let mut turn = 0;
+            group.bench_function(kind, |bench| {
+                bench.iter(|| {
+                    assert_eq!(repeated.iter().map(|message| tokenizer.count(black_box(message))).sum::<usize>(), expected);
+                    turn += 1;
+                    tokenizer.count(&format!("{turn} {}", repeated[7]))
+                });
+            });
+        }
+        let message = |text: &str| serde_json::json!({"role": "user", "content": text});
+        let body = |list: Vec<serde_json::Value>| serde_json::json!({"model": "gpt-4o", "messages": list}).to_string();
+        let old = body(repeated.iter().map(|text| message(text)).collect());
+        let options = CountOptions::default();
+        let fresh = Counter::new();
+        let cached = Counter::new().with_cache(MessageCache::new(16 << 20));
+        for (kind, counter) in [("body whole", &fresh), ("body cached", &cached)] {
+            group.bench_function(kind, |bench| {
+                bench.iter(|| counter.count(&Request::parse(black_box(old.as_bytes()), Format::Chat).unwrap(), &options).unwrap().total());
+            });
+        }
+        let store = PrefixStore::new(1 << 30);
+        let id = store.keep(&Request::parse(old.as_bytes(), Format::Chat).unwrap());
+        let mut turn = 0;
+        group.bench_function("body by what is new", |bench| {
+            bench.iter(|| {
+                turn += 1;
+                let new = body(vec![message(&format!("{turn} {}", repeated[7]))]);
+                let (whole, _) = store.extend(&id, &Request::parse(new.as_bytes(), Format::Chat).unwrap()).unwrap();
+                cached.count(&whole, &options).unwrap().total()
+            });
         });
+        group.finish();
     }
 }
 

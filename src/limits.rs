@@ -12,6 +12,9 @@ pub const DEFAULT_MESSAGE_BYTES: usize = 64 << 20;
 /// Memory that a server's cache of texts' counts takes unless configured otherwise, in bytes: some 400,000 messages.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 
+/// Memory that the bodies behind a server's prefix ids take unless configured otherwise, in bytes: some 100 histories of a megabyte.
+pub const DEFAULT_PREFIX_BYTES: u64 = 128 << 20;
+
 /// Deepest nesting of a JSON body. `serde_json`'s own recursion limit; real schemas stay under 40.
 pub const MAX_JSON_DEPTH: usize = 127;
 

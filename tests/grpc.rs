@@ -73,6 +73,46 @@ async fn budgets_are_the_crates_own() {
 }
 
 #[tokio::test]
+async fn a_history_that_grows_is_sent_by_what_is_new() {
+    let server = Server::start(ServerConfig::default()).await;
+    let mut client = server.client().await;
+    let turn = |n: usize| format!(r#"{{"role":"user","content":"Turn {n}: how many?"}},{{"role":"assistant","content":"Some {n}."}}"#);
+    let body = |list: &[String], rest: &str| format!(r#"{{{rest}"messages":[{}]}}"#, list.join(","));
+    let model = r#""model":"gpt-4o","#;
+    let mut said = vec![turn(0)];
+    let kept = |request: v1::CountRequest, id: &str| v1::CountRequest { keep_prefix: true, prefix_id: id.to_owned(), ..request };
+    let first = client.count(kept(count_request(v1::Format::Chat, &body(&said, model)), "")).await.unwrap();
+    let mut id = first.prefix_id;
+    for n in 1..6 {
+        let new = count_request(v1::Format::Chat, &body(&[turn(n)], ""));
+        said.push(turn(n));
+        let whole = client.count(count_request(v1::Format::Chat, &body(&said, model))).await.unwrap();
+        assert!(whole.prefix_id.is_empty(), "nothing is kept unasked");
+        let budget = v1::BudgetRequest { request: Some(kept(new.clone(), &id)), ..Default::default() };
+        let budget = client.budget(budget).await.unwrap();
+        let counted = client.count(kept(new, &id)).await.unwrap();
+        assert_eq!(budget.count.unwrap().prefix_id, counted.prefix_id, "the same history has the same id");
+        id.clone_from(&counted.prefix_id);
+        assert_eq!(v1::CountResponse { prefix_id: String::new(), ..counted }, whole);
+    }
+    // Compaction takes the id as well.
+    let asked = kept(count_request(v1::Format::Chat, &body(&[turn(9)], "")), &id);
+    let planned = client.plan_compaction(v1::PlanCompactionRequest { request: Some(asked.clone()), ..Default::default() }).await;
+    assert!(planned.is_ok(), "{planned:?}");
+    for (id, kind) in [("0".repeat(32), Kind::Conflict), ("none".into(), Kind::InvalidInput)] {
+        assert_eq!(client.count(kept(asked.clone(), &id)).await.unwrap_err().kind(), kind);
+    }
+    server.stop().await;
+
+    let forgetful = Server::start(ServerConfig { prefixes: plimsoll::PrefixStore::new(0), ..ServerConfig::default() }).await;
+    let mut client = forgetful.client().await;
+    let id = client.count(kept(count_request(v1::Format::Chat, &body(&said, model)), "")).await.unwrap().prefix_id;
+    let gone = client.count(kept(count_request(v1::Format::Chat, &body(&said, "")), &id)).await.unwrap_err();
+    assert_eq!(gone.kind(), Kind::Conflict);
+    forgetful.stop().await;
+}
+
+#[tokio::test]
 async fn a_batch_answers_each_in_order_and_survives_errors() {
     let server = Server::start(ServerConfig { workers: 3, ..ServerConfig::default() }).await;
     let mut client = server.client().await;

@@ -398,6 +398,7 @@ async fn results_go_back_in_the_formats_shape() {
         mask_secrets: true,
         max_tokens: Some(500),
         model: "gpt-4o".into(),
+        ..Default::default()
     };
     let sent = client.tool_results(asked.clone()).await.unwrap();
     assert_eq!((sent.messages_json.len(), &sent.cut, &sent.errors), (1, &vec![2], &vec![1]));
@@ -405,6 +406,14 @@ async fn results_go_back_in_the_formats_shape() {
     let message: Value = serde_json::from_slice(&sent.messages_json[0]).unwrap();
     assert_eq!(message["content"][1]["is_error"], true);
     assert!(!message.to_string().contains("4111"));
+    assert!(sent.pages.is_empty() && message.to_string().contains("not stored"));
+    let kept = client.tool_results(v1::ToolResultsRequest { keep_whole: true, tenant: "me".into(), ..asked.clone() }).await.unwrap();
+    let shown = String::from_utf8(kept.messages_json[0].clone()).unwrap();
+    assert!(kept.pages.len() == 1 && shown.contains(&kept.pages[0]), "the text names the page");
+    let read = v1::ReadPageRequest { r#ref: kept.pages[0].clone(), tenant: "me".into(), ..Default::default() };
+    assert!(client.read_page(read.clone()).await.unwrap().text.starts_with("line of a log"));
+    let foreign = v1::ReadPageRequest { tenant: "other".into(), ..read };
+    assert_eq!(client.read_page(foreign).await.unwrap_err().kind(), Kind::NotFound);
     for broken in [None, Some(Of::McpJson(b"{".to_vec()))] {
         let outcomes = vec![v1::ToolOutcome { result: broken, ..Default::default() }];
         let refused = client.tool_results(v1::ToolResultsRequest { outcomes, ..asked.clone() }).await.unwrap_err();

@@ -6,7 +6,7 @@ use super::args::TableArgs;
 use super::endpoint::EndpointArgs;
 use super::output::{Output, Status};
 use super::page::clock;
-use crate::count::Counter;
+use crate::count::{Counter, PrefixStore};
 use crate::error::{Error, Kind, Result};
 use crate::pages::{MemoryStore, PageStore, StoreLimits};
 use crate::server::{self, Ended, ServerConfig};
@@ -34,6 +34,9 @@ pub(super) struct ServeArgs {
     /// Memory for counts of texts seen before, in MiB; 0 for none.
     #[arg(long, default_value_t = crate::limits::DEFAULT_CACHE_BYTES >> 20, value_name = "MIB", env = "PLIMSOLL_CACHE_MIB")]
     cache: u64,
+    /// Memory for the histories that clients ask to keep, so that they send only what is new, in MiB; 0 for none.
+    #[arg(long, default_value_t = crate::limits::DEFAULT_PREFIX_BYTES >> 20, value_name = "MIB", env = "PLIMSOLL_PREFIXES_MIB")]
+    prefixes: u64,
     /// Counts that run at a time; without it one for each core.
     #[arg(long, value_name = "N", env = "PLIMSOLL_WORKERS")]
     workers: Option<usize>,
@@ -129,7 +132,8 @@ fn config(args: &ServeArgs) -> Result<ServerConfig> {
     if args.cache > 0 {
         counter = counter.with_cache(MessageCache::new(args.cache.saturating_mul(1 << 20)));
     }
-    let mut config = ServerConfig { counter, drain: Duration::from_secs(args.drain), ..ServerConfig::default() };
+    let prefixes = PrefixStore::new(args.prefixes.saturating_mul(1 << 20));
+    let mut config = ServerConfig { counter, prefixes, drain: Duration::from_secs(args.drain), ..ServerConfig::default() };
     config.message_bytes = positive("--max-message", args.max_message)?
         .checked_mul(1 << 20)
         .ok_or_else(|| Error::new(Kind::InvalidInput, "--max-message is larger than memory can be"))?;

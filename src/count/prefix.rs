@@ -1,81 +1,147 @@
 //! Prefix ids: a client that appended to a history sends the id of what it sent before, and only what is new.
 //!
-//! Used by the service (and by hosts that keep many histories). Holds whole bodies, bounded in bytes, so that a joined
-//! request is counted exactly like one sent whole (invariant 3); the saving is in what travels and, with the message
-//! cache, in what is tokenized. An id that isn't held any more is a [`Kind::Conflict`]: the client sends the whole.
+//! Used by the service (and by hosts that keep many histories). Holds whole bodies, parsed, bounded in memory, so that a joined
+//! request is counted exactly like one sent whole (invariant 3); the saving is in what travels, in parsing and, with the
+//! message cache, in what is tokenized. Ids are hashes under a seed drawn for each store: nobody can prepare two bodies with one id,
+//! and an id means nothing to another store. One that isn't held any more is a [`Kind::Conflict`]: the client sends the whole.
 
 use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request};
+use crate::limits;
 use serde_json::Value;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bodies by prefix id, bounded in bytes; the least recently used go first. Cheap to clone, `Send + Sync`.
+/// Bodies by prefix id, bounded in bytes; the least used go first. Cheap to clone, `Send + Sync`.
 #[derive(Clone, Debug)]
 pub struct PrefixStore {
     bodies: moka::sync::Cache<u128, Arc<Held>>,
+    seed: u64,
 }
 
 #[derive(Debug)]
 struct Held {
-    format: Format,
-    value: Value,
-    bytes: usize,
+    request: Request,
+    size: Size,
+}
+
+/// What a body takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    /// Bytes of its text, or about that.
+    text: usize,
+    /// JSON values in it.
+    values: usize,
+}
+
+impl Size {
+    fn plus(self, other: Self) -> Self {
+        Self { text: self.text.saturating_add(other.text), values: self.values.saturating_add(other.values) }
+    }
+
+    /// Bytes of memory that the parsed body takes, about.
+    fn memory(self) -> u32 {
+        // With its key and what allocating them takes.
+        const VALUE: usize = std::mem::size_of::<Value>() + 64;
+        u32::try_from(self.values.saturating_mul(VALUE).saturating_add(self.text)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Values inside a value, itself included.
+fn values(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(values).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 impl PrefixStore {
-    /// A store of at most `bytes` bytes of body text. Parsed bodies take a small multiple of that.
+    /// A store of bodies that take at most `bytes` bytes of memory, about.
     pub fn new(bytes: u64) -> Self {
-        let bodies = moka::sync::Cache::builder()
-            .max_capacity(bytes)
-            .weigher(|_, held: &Arc<Held>| u32::try_from(held.bytes).unwrap_or(u32::MAX))
-            .build();
-        Self { bodies }
+        let bodies = moka::sync::Cache::builder().max_capacity(bytes).weigher(|_, held: &Arc<Held>| held.size.memory()).build();
+        Self { bodies, seed: RandomState::new().hash_one(0_u64) }
     }
 
     /// Keeps a body and gives its id: 32 hexadecimal digits of a hash of format and text.
     ///
-    /// Costs a hash and a copy of the parsed body, unless it is held already.
+    /// Costs a hash of the text and a walk over its values.
     pub fn keep(&self, request: &Request) -> String {
-        let mut hash = Xxh3::new();
-        hash.update(request.format().as_str().as_bytes());
-        hash.update(&[0]);
-        hash.update(request.text().as_bytes());
-        let id = hash.digest128();
+        let id = self.hash(&[request.format().as_str(), request.text()]);
         self.bodies.get_with(id, || {
-            Arc::new(Held { format: request.format(), value: request.value().clone(), bytes: request.text().len().max(1) })
+            let size = Size { text: request.text().len(), values: values(request.value()) };
+            Arc::new(Held { request: request.clone(), size })
         });
         format!("{id:032x}")
     }
 
     /// The whole request: the body kept under `id` with the new one's messages appended and its other fields put in place
-    /// of the old ones.
+    /// of the old ones. Costs a copy of the kept body.
     ///
     /// # Errors
     /// [`Kind::Conflict`] when the id isn't held; [`Kind::InvalidInput`] when it is none, the formats differ, or the message
-    /// lists are not lists.
+    /// lists are not lists; [`Kind::LimitExceeded`] when the whole would be larger than a body may be.
     pub fn join(&self, id: &str, new: &Request) -> Result<Request> {
-        let key =
-            u128::from_str_radix(id, 16).ok().filter(|_| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(|| {
+        self.joined(id, new).map(|held| held.request)
+    }
+
+    /// As [`PrefixStore::join`], and keeps the whole; gives its id too, a hash of the old one and of what is new.
+    ///
+    /// # Errors
+    /// As [`PrefixStore::join`].
+    pub fn extend(&self, id: &str, new: &Request) -> Result<(Request, String)> {
+        let held = self.joined(id, new)?;
+        let request = held.request.clone();
+        let id = self.hash(&[id, new.text()]);
+        self.bodies.insert(id, Arc::new(held));
+        Ok((request, format!("{id:032x}")))
+    }
+
+    fn hash(&self, parts: &[&str]) -> u128 {
+        let mut hash = Xxh3::with_seed(self.seed);
+        for part in parts {
+            hash.update(part.as_bytes());
+            hash.update(&[0xff]);
+        }
+        hash.digest128()
+    }
+
+    fn joined(&self, id: &str, new: &Request) -> Result<Held> {
+        let key = Some(id)
+            .filter(|id| id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+            .and_then(|id| u128::from_str_radix(id, 16).ok())
+            .ok_or_else(|| {
                 Error::new(Kind::InvalidInput, "not a prefix id; expected the 32 hexadecimal digits that an earlier reply gave")
             })?;
         let held = self
             .bodies
             .get(&key)
             .ok_or_else(|| Error::new(Kind::Conflict, "this prefix id isn't held (any more); send the whole request"))?;
-        if held.format != new.format() {
-            return Err(Error::new(
-                Kind::InvalidInput,
-                format!("the prefix is in the format {}, the new part in {}", held.format, new.format()),
-            ));
+        let format = held.request.format();
+        if format != new.format() {
+            return Err(Error::new(Kind::InvalidInput, format!("the prefix is in the format {format}, the new part in {}", new.format())));
         }
-        let list = match new.format() {
+        let list = match format {
             Format::Responses => "input",
             Format::Gemini => "contents",
             Format::Mcp => return Err(Error::new(Kind::InvalidInput, "a tool list has no messages to append")),
-            _ => "messages",
+            Format::Chat | Format::Anthropic | Format::Converse => "messages",
         };
-        let mut whole = held.value.clone();
+        let size = held.size.plus(Size { text: new.text().len(), values: values(new.value()) });
+        if size.text > limits::MAX_BODY_BYTES || size.values > limits::MAX_JSON_NODES {
+            return Err(Error::new(
+                Kind::LimitExceeded,
+                format!(
+                    "with its prefix the body has {} bytes and {} values; at most {} and {} are taken",
+                    size.text,
+                    size.values,
+                    limits::MAX_BODY_BYTES,
+                    limits::MAX_JSON_NODES
+                ),
+            ));
+        }
+        let mut whole = held.request.value().clone();
         let (Value::Object(body), Value::Object(added)) = (&mut whole, new.value()) else {
             return Err(Error::new(Kind::Internal, "a kept body is not an object"));
         };
@@ -95,7 +161,7 @@ impl PrefixStore {
             };
             old.extend(more.iter().cloned());
         }
-        Request::from_value(whole, new.format())
+        Ok(Held { request: Request::from_value(whole, format)?, size })
     }
 
     /// Bodies held now (approximate while others write).
@@ -127,13 +193,20 @@ mod tests {
         for turn in 0..12 {
             let more =
                 format!(r#"{{"role":"user","content":"Turn {turn}: how many tokens?"}},{{"role":"assistant","content":"Some {turn}."}}"#);
-            let joined = store.join(&id, &request(&format!(r#"{{"messages":[{more}]}}"#), Format::Chat)).unwrap();
+            let new = request(&format!(r#"{{"messages":[{more}]}}"#), Format::Chat);
+            let joined = store.join(&id, &new).unwrap();
             messages.push(more);
             let whole = request(&format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(",")), Format::Chat);
             assert_eq!(joined.value(), whole.value());
             let options = CountOptions::default();
             assert_eq!(counter.count(&joined, &options).unwrap().total(), counter.count(&whole, &options).unwrap().total());
-            id = store.keep(&joined);
+            if turn % 2 == 0 {
+                let extended;
+                (extended, id) = store.extend(&id, &new).unwrap();
+                assert_eq!(extended.value(), whole.value());
+            } else {
+                id = store.keep(&joined);
+            }
         }
     }
 
@@ -156,5 +229,31 @@ mod tests {
         assert_eq!(store.join(&"0".repeat(32), &new).unwrap_err().kind(), Kind::Conflict);
         let id = store.keep(&request(r#"{"contents":[]}"#, Format::Gemini));
         assert_eq!(store.join(&id, &new).unwrap_err().kind(), Kind::InvalidInput);
+    }
+
+    #[test]
+    fn a_body_does_not_grow_past_what_a_body_may_hold() {
+        let store = PrefixStore::new(1 << 40);
+        let mut held = store.joined(&store.keep(&request(r#"{"messages":[]}"#, Format::Chat)), &request("{}", Format::Chat)).unwrap();
+        let new = request(r#"{"messages":[{"role":"user","content":"more"}]}"#, Format::Chat);
+        for size in [Size { text: limits::MAX_BODY_BYTES - 8, values: 1 }, Size { text: 1, values: limits::MAX_JSON_NODES }] {
+            held.size = size;
+            store.bodies.insert(7, Arc::new(Held { request: held.request.clone(), size }));
+            let error = store.extend(&format!("{:032x}", 7), &new).unwrap_err();
+            assert_eq!(error.kind(), Kind::LimitExceeded);
+        }
+    }
+
+    #[test]
+    fn stores_do_not_share_ids_and_stay_within_their_memory() {
+        let body = request(r#"{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}"#, Format::Chat);
+        assert_ne!(PrefixStore::new(1 << 20).keep(&body), PrefixStore::new(1 << 20).keep(&body));
+        let store = PrefixStore::new(50_000);
+        assert_eq!(store.keep(&body), store.keep(&body));
+        for turn in 0..500 {
+            store.keep(&request(&format!(r#"{{"messages":[{{"role":"user","content":"turn {turn}"}}]}}"#), Format::Chat));
+        }
+        store.bodies.run_pending_tasks();
+        assert!(store.bodies.weighted_size() <= 50_000 && !store.is_empty());
     }
 }

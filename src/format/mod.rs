@@ -24,6 +24,7 @@ pub use view::*;
 use crate::error::{Error, Kind, Result};
 use serde_json::Value;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// The wire format of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,15 +83,17 @@ impl std::str::FromStr for Format {
 /// One provider request body, kept as the JSON it came as.
 #[derive(Clone, Debug)]
 pub struct Request {
-    text: String,
-    value: Value,
+    /// As it came, or written when first asked for.
+    text: OnceLock<String>,
+    /// Shared: prefixes are held by a store while they are counted.
+    value: Arc<Value>,
     format: Format,
 }
 
 impl Request {
     /// An empty body, to be replaced.
     pub(crate) fn empty() -> Self {
-        Self { text: String::new(), value: Value::Null, format: Format::Chat }
+        Self::of(Value::Null, Format::Chat)
     }
 
     /// Reads a body of a known format. Checks JSON and caps only; [`Request::conversation`] checks the shape.
@@ -100,7 +103,7 @@ impl Request {
     /// [`Kind::LimitExceeded`] for a body over a cap.
     pub fn parse(body: &[u8], format: Format) -> Result<Self> {
         let (text, value) = json::parse(body)?;
-        Self::checked(text, value, format)
+        Self::checked(value, format).map(|request| request.written(text))
     }
 
     /// Reads a body and tells its format from its structure.
@@ -110,7 +113,7 @@ impl Request {
     pub fn detect(body: &[u8]) -> Result<(Self, Detection)> {
         let (text, value) = json::parse(body)?;
         let detection = detect::detect(&value)?;
-        Ok((Self { text, value, format: detection.format }, detection))
+        Ok((Self::of(value, detection.format).written(text), detection))
     }
 
     /// Takes a body that is parsed already; its text becomes the value's compact form.
@@ -118,7 +121,7 @@ impl Request {
     /// # Errors
     /// [`Kind::InvalidInput`] for a body that isn't an object.
     pub fn from_value(value: Value, format: Format) -> Result<Self> {
-        Self::checked(value.to_string(), value, format)
+        Self::checked(value, format)
     }
 
     /// As [`Request::from_value`], with the format told from its structure.
@@ -127,14 +130,22 @@ impl Request {
     /// [`Kind::InvalidInput`] when the body belongs to no known format.
     pub fn detect_value(value: Value) -> Result<(Self, Detection)> {
         let detection = detect::detect(&value)?;
-        Ok((Self { text: value.to_string(), value, format: detection.format }, detection))
+        Ok((Self::of(value, detection.format), detection))
     }
 
-    fn checked(text: String, value: Value, format: Format) -> Result<Self> {
+    fn of(value: Value, format: Format) -> Self {
+        Self { text: OnceLock::new(), value: Arc::new(value), format }
+    }
+
+    fn written(self, text: String) -> Self {
+        Self { text: text.into(), ..self }
+    }
+
+    fn checked(value: Value, format: Format) -> Result<Self> {
         if !(value.is_object() || format == Format::Mcp && value.is_array()) {
             return Err(Error::invalid("", format!("expected a JSON object, found {}", kind_of(&value))));
         }
-        Ok(Self { text, value, format })
+        Ok(Self::of(value, format))
     }
 
     /// The wire format.
@@ -142,9 +153,9 @@ impl Request {
         self.format
     }
 
-    /// The body exactly as it came.
+    /// The body exactly as it came; of one that came parsed, its compact form, written at the first call.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.get_or_init(|| self.value.to_string())
     }
 
     /// The parsed body.

@@ -242,6 +242,14 @@ pub struct CountRequest {
     /// Whether the response is streamed, where the body does not say (Gemini names it in the URL); absent: not known.
     #[prost(bool, optional, tag = "5")]
     pub stream: ::core::option::Option<bool>,
+    /// What an earlier reply named: the payload then holds only the messages to append to that body, and fields that replace its own.
+    /// One that is not held any more is FAILED_PRECONDITION: send the whole body.
+    #[prost(string, tag = "6")]
+    pub prefix_id: ::prost::alloc::string::String,
+    /// Keep this body in memory for a while, so that the next request may send the `prefix_id` of the reply and only what is new.
+    /// Heeded by Count, CountBatch and Budget.
+    #[prost(bool, tag = "7")]
+    pub keep_prefix: bool,
 }
 /// The smallest thing counted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -293,6 +301,9 @@ pub struct CountResponse {
     pub format: i32,
     #[prost(message, repeated, tag = "8")]
     pub parts: ::prost::alloc::vec::Vec<Part>,
+    /// Names this body for a later request that asked to keep it; empty when it was not asked for.
+    #[prost(string, tag = "9")]
+    pub prefix_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CountBatchRequest {
@@ -603,7 +614,7 @@ pub mod count_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Counting and budgeting. Keeps no state between calls.
+    /// Counting and budgeting. Keeps no state between calls but the bodies that a caller asks to keep as prefixes.
     #[derive(Debug, Clone)]
     pub struct CountServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -790,7 +801,7 @@ pub mod count_service_server {
             request: tonic::Request<super::BudgetRequest>,
         ) -> std::result::Result<tonic::Response<super::BudgetResponse>, tonic::Status>;
     }
-    /// Counting and budgeting. Keeps no state between calls.
+    /// Counting and budgeting. Keeps no state between calls but the bodies that a caller asks to keep as prefixes.
     #[derive(Debug)]
     pub struct CountServiceServer<T> {
         inner: Arc<T>,
@@ -3410,12 +3421,18 @@ pub struct ToolResultsRequest {
     /// Replace what looks like a secret.
     #[prost(bool, tag = "3")]
     pub mask_secrets: bool,
-    /// Cut each text or data over this many tokens to its head and tail; absent: no limit. The rest is not stored here.
+    /// Cut each text or data over this many tokens to its head and tail; absent: no limit.
     #[prost(uint64, optional, tag = "4")]
     pub max_tokens: ::core::option::Option<u64>,
     /// Whose tokenizer measures; empty: one of the usual size.
     #[prost(string, tag = "5")]
     pub model: ::prost::alloc::string::String,
+    /// Keep what is cut as a page of this tenant, so that the model can read it on (CompactService); otherwise the text says that it is not stored.
+    #[prost(bool, tag = "6")]
+    pub keep_whole: bool,
+    /// As in CompactService: the metadata `plimsoll-tenant` says the same.
+    #[prost(string, tag = "7")]
+    pub tenant: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToolResultsResponse {
@@ -3434,6 +3451,9 @@ pub struct ToolResultsResponse {
     /// Positions of outcomes that are errors.
     #[prost(uint32, repeated, tag = "5")]
     pub errors: ::prost::alloc::vec::Vec<u32>,
+    /// References of the pages kept, in the order of the texts that were cut.
+    #[prost(string, repeated, tag = "6")]
+    pub pages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeftOut {

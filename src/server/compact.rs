@@ -4,12 +4,12 @@
 //! endpoint are asked for on threads of their own, so that a slow endpoint holds up no count. No call names an address.
 
 use super::convert::compact as convert;
-use super::convert::{json_in, named_format, options_in, payload_in};
+use super::convert::{body_in, json_in, named_format, options_in, payload_in};
 use super::pool::Pool;
 use super::rpc::Rpc;
 use crate::check::{self, Severity};
 use crate::compact::{self, Decision, Plan, Policy, Summarizer, SummarizerKind, SummaryTask};
-use crate::count::{CountOptions, Counter};
+use crate::count::{CountOptions, Counter, PrefixStore};
 use crate::error::{Error, Kind, Result};
 use crate::format::Request as Body;
 use crate::pages::{PageStore, Pages, answer_page_call, page_tool_definitions};
@@ -45,6 +45,7 @@ impl std::fmt::Debug for Compaction {
 #[derive(Clone)]
 struct Work {
     counter: Counter,
+    prefixes: PrefixStore,
     pages: Pages,
     endpoint: bool,
 }
@@ -87,8 +88,14 @@ fn tenant<'t>(metadata: &'t MetadataMap, field: &'t str) -> Result<&'t str> {
 impl Rpc {
     /// One call's counter and pages.
     fn work(&self, metadata: &MetadataMap, field: &str) -> Result<Work, Refusal> {
-        let pages = Pages::new(Arc::clone(&self.compaction.store), tenant(metadata, field)?)?;
-        Ok(Work { counter: self.counter.clone(), pages, endpoint: self.compaction.summarizer.is_some() })
+        let pages = self.pages(metadata, field)?;
+        let (counter, prefixes) = (self.counter.clone(), self.prefixes.clone());
+        Ok(Work { counter, prefixes, pages, endpoint: self.compaction.summarizer.is_some() })
+    }
+
+    /// The pages of a call's tenant.
+    pub(super) fn pages(&self, metadata: &MetadataMap, field: &str) -> Result<Pages> {
+        Pages::new(Arc::clone(&self.compaction.store), tenant(metadata, field)?)
     }
 
     /// Runs one call's work on the pool and notes how it ended.
@@ -122,7 +129,7 @@ struct Given {
 impl Given {
     fn read(work: &Work, message: &v1::PlanCompactionRequest) -> Result<Self, Refusal> {
         let counted = message.request.as_ref().ok_or_else(|| Error::invalid("", "the call carries no request"))?;
-        let original = payload_in(counted.payload.as_ref())?;
+        let original = body_in(&work.prefixes, counted)?;
         let (options, _) = options_in(&work.counter, counted, &original)?;
         let given = convert::policy_in(message)?;
         let profile = || work.counter.profile_for(&original.conversation()?, &options);

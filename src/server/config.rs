@@ -3,7 +3,7 @@
 //! Filled by `plimsoll serve` from flags and by embedding hosts; taken apart by [`super::run`].
 
 use crate::compact::Summarizer;
-use crate::count::Counter;
+use crate::count::{Counter, PrefixStore};
 use crate::limits;
 use crate::pages::{MemoryStore, PageStore};
 use crate::tokenizer::MessageCache;
@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct ServerConfig {
     /// Counts; carries the model table, and by default a cache of texts' counts ([`limits::DEFAULT_CACHE_BYTES`]).
     pub counter: Counter,
+    /// Bodies behind prefix ids ([`limits::DEFAULT_PREFIX_BYTES`]).
+    pub prefixes: PrefixStore,
     /// Largest message taken, in bytes (64 MiB).
     pub message_bytes: usize,
     /// Counts that run at a time (the machine's cores).
@@ -52,6 +54,7 @@ impl Default for ServerConfig {
         let workers = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Self {
             counter: Counter::new().with_cache(MessageCache::new(limits::DEFAULT_CACHE_BYTES)),
+            prefixes: PrefixStore::new(limits::DEFAULT_PREFIX_BYTES),
             message_bytes: limits::DEFAULT_MESSAGE_BYTES,
             workers,
             queue: workers.saturating_mul(16),

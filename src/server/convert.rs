@@ -6,7 +6,7 @@ pub(super) mod compact;
 pub(super) mod turn;
 
 use crate::budget::{self, Budget, BudgetPolicy, Limit, Margin, Remedy};
-use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, ReasoningMemory};
+use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, PrefixStore, ReasoningMemory};
 use crate::error::{Error, Result};
 use crate::format::{Format, Request};
 use crate::models::{Choice, Models, Profile, Provider};
@@ -15,25 +15,55 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Counts what a message carries.
-pub(super) fn count(counter: &Counter, message: &v1::CountRequest) -> Result<v1::CountResponse> {
-    let (request, count, _) = weigh(counter, message)?;
-    Ok(count_out(&count, request.format(), message.totals_only))
+pub(super) fn count(counter: &Counter, prefixes: &PrefixStore, message: &v1::CountRequest) -> Result<v1::CountResponse> {
+    weigh(counter, prefixes, message).map(|weighed| weighed.out(message))
 }
 
 /// Budgets what a message carries.
-pub(super) fn budget(counter: &Counter, message: &v1::BudgetRequest) -> Result<v1::BudgetResponse> {
+pub(super) fn budget(counter: &Counter, prefixes: &PrefixStore, message: &v1::BudgetRequest) -> Result<v1::BudgetResponse> {
     let inner = message.request.as_ref().ok_or_else(|| Error::invalid("", "the call carries no request"))?;
     let policy = policy_in(message)?;
-    let (request, count, provider) = weigh(counter, inner)?;
-    let decided = budget::decide(&request.conversation()?, &count, &policy, counter.models(), provider.as_ref())?;
-    Ok(budget_out(decided, count_out(&count, request.format(), inner.totals_only)))
+    let weighed = weigh(counter, prefixes, inner)?;
+    let view = weighed.request.conversation()?;
+    let decided = budget::decide(&view, &weighed.count, &policy, counter.models(), weighed.provider.as_ref())?;
+    Ok(budget_out(decided, weighed.out(inner)))
 }
 
-fn weigh(counter: &Counter, message: &v1::CountRequest) -> Result<(Request, Count, Option<Provider>)> {
-    let request = payload_in(message.payload.as_ref())?;
+/// A body counted.
+struct Weighed {
+    request: Request,
+    /// Its prefix id; empty when it was not to be kept.
+    id: String,
+    count: Count,
+    provider: Option<Provider>,
+}
+
+impl Weighed {
+    fn out(&self, message: &v1::CountRequest) -> v1::CountResponse {
+        let count = count_out(&self.count, self.request.format(), message.totals_only);
+        v1::CountResponse { prefix_id: self.id.clone(), ..count }
+    }
+}
+
+fn weigh(counter: &Counter, prefixes: &PrefixStore, message: &v1::CountRequest) -> Result<Weighed> {
+    let (request, id) = match (message.keep_prefix, message.prefix_id.as_str()) {
+        (false, _) => (body_in(prefixes, message)?, String::new()),
+        (true, "") => {
+            let request = payload_in(message.payload.as_ref())?;
+            let id = prefixes.keep(&request);
+            (request, id)
+        }
+        (true, prefix) => prefixes.extend(prefix, &payload_in(message.payload.as_ref())?)?,
+    };
     let (options, provider) = options_in(counter, message, &request)?;
     let count = counter.count(&request, &options)?;
-    Ok((request, count, provider))
+    Ok(Weighed { request, id, count, provider })
+}
+
+/// The whole body of a counting call: its payload, behind its prefix if it names one.
+pub(super) fn body_in(prefixes: &PrefixStore, message: &v1::CountRequest) -> Result<Request> {
+    let given = payload_in(message.payload.as_ref())?;
+    if message.prefix_id.is_empty() { Ok(given) } else { prefixes.join(&message.prefix_id, &given) }
 }
 
 /// How a message wants its body counted, and whose endpoint it names.
@@ -182,6 +212,7 @@ fn count_out(count: &Count, format: Format, totals_only: bool) -> v1::CountRespo
         renderer: count.profile.renderer.clone(),
         format: format_out(format).into(),
         parts: if totals_only { Vec::new() } else { breakdown.parts().iter().map(part_out).collect() },
+        prefix_id: String::new(),
     }
 }
 

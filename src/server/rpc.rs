@@ -6,7 +6,7 @@ use super::compact::Compaction;
 use super::convert;
 use super::pool::Pool;
 use super::turn::Followed;
-use crate::count::Counter;
+use crate::count::{Counter, PrefixStore};
 use crate::error::Result as CoreResult;
 use crate::models::Models;
 use crate::proto::v1::count_service_server::CountService;
@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 #[derive(Clone, Debug)]
 pub(super) struct Rpc {
     pub(super) counter: Counter,
+    pub(super) prefixes: PrefixStore,
     pub(super) pool: Pool,
     pub(super) followed: Followed,
     pub(super) compaction: Compaction,
@@ -33,7 +34,7 @@ impl Rpc {
         &self,
         method: &'static str,
         request: Request<M>,
-        work: fn(&Counter, &M) -> CoreResult<T>,
+        work: impl FnOnce(&Counter, &M) -> CoreResult<T> + Send + 'static,
     ) -> Result<Response<T>, Status>
     where
         M: Send + 'static,
@@ -59,7 +60,8 @@ impl CountService for Rpc {
     type CountBatchStream = ReceiverStream<Result<v1::CountBatchResponse, Status>>;
 
     async fn count(&self, request: Request<v1::CountRequest>) -> Result<Response<v1::CountResponse>, Status> {
-        self.call("Count", request, convert::count).await
+        let prefixes = self.prefixes.clone();
+        self.call("Count", request, move |counter, message| convert::count(counter, &prefixes, message)).await
     }
 
     async fn count_batch(&self, request: Request<Streaming<v1::CountBatchRequest>>) -> Result<Response<Self::CountBatchStream>, Status> {
@@ -73,7 +75,8 @@ impl CountService for Rpc {
     }
 
     async fn budget(&self, request: Request<v1::BudgetRequest>) -> Result<Response<v1::BudgetResponse>, Status> {
-        self.call("Budget", request, convert::budget).await
+        let prefixes = self.prefixes.clone();
+        self.call("Budget", request, move |counter, message| convert::budget(counter, &prefixes, message)).await
     }
 }
 
@@ -100,10 +103,7 @@ async fn read_batch(rpc: Rpc, deadline: Option<Instant>, mut requests: Streaming
             Ok(None) => return,
             Ok(Some(message)) => {
                 let (rpc, request) = (rpc.clone(), message.request.unwrap_or_default());
-                let work = async move {
-                    let counter = rpc.counter;
-                    rpc.pool.wait(deadline, move || convert::count(&counter, &request)).await
-                };
+                let work = async move { rpc.pool.wait(deadline, move || convert::count(&rpc.counter, &rpc.prefixes, &request)).await };
                 Ok((message.id, AbortOnDrop(tokio::spawn(work))))
             }
             Err(status) => Err(status),

@@ -68,10 +68,10 @@ impl Drop for Sweeper {
 /// # Errors
 /// [`Kind::Unavailable`] when the transport fails; [`Kind::Internal`] when the reflection data does not read.
 pub async fn run(listener: TcpListener, config: ServerConfig, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<Ended> {
-    let ServerConfig { counter, message_bytes, workers, queue, drain, call_limit, streams, store, summarizer } = config;
+    let ServerConfig { counter, prefixes, message_bytes, workers, queue, drain, call_limit, streams, store, summarizer } = config;
     let _sweeper = Sweeper::start(Arc::clone(&store));
     let compaction = Compaction { store, summarizer, writing: Pool::new(SUMMARIES, 4 * SUMMARIES, call_limit) };
-    let rpc = Rpc { counter, pool: Pool::new(workers, queue, call_limit), followed: Followed::default(), compaction };
+    let rpc = Rpc { counter, prefixes, pool: Pool::new(workers, queue, call_limit), followed: Followed::default(), compaction };
     let counts = CountServiceServer::new(rpc.clone()).max_decoding_message_size(message_bytes);
     let compactions = CompactServiceServer::new(rpc.clone()).max_decoding_message_size(message_bytes);
     let turns = TurnServiceServer::new(rpc.clone()).max_decoding_message_size(message_bytes);

@@ -56,7 +56,9 @@ impl TurnService for Rpc {
     }
 
     async fn tool_results(&self, request: Request<v1::ToolResultsRequest>) -> Result<Response<v1::ToolResultsResponse>, Status> {
-        self.call("ToolResults", request, convert::tool_results).await
+        let asked = request.get_ref();
+        let pages = if asked.keep_whole { Some(self.pages(request.metadata(), &asked.tenant).map_err(|e| status_of(&e))?) } else { None };
+        self.call("ToolResults", request, move |counter, message| convert::tool_results(counter, message, pages.as_ref())).await
     }
 
     async fn map_tools(&self, request: Request<v1::MapToolsRequest>) -> Result<Response<v1::MapToolsResponse>, Status> {

@@ -31,9 +31,53 @@ pub struct MessageCache {
 
 struct Shared {
     counts: moka::sync::Cache<u128, usize, Passed>,
+    latest: Latest,
     seed: u64,
     hits: AtomicU64,
     misses: AtomicU64,
+}
+
+/// What was asked for lately, before the cache proper: a history's old messages are looked up again at each of its turns, and the cache's
+/// own records of use cost more than the hash of a message. One entry a place; whoever comes later takes it.
+///
+/// Each half of a key is kept mixed with the count, so that an entry of which two threads wrote parts belongs to no key.
+struct Latest(Box<[Slot]>);
+
+#[derive(Default)]
+struct Slot {
+    low: AtomicU64,
+    high: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Latest {
+    const SLOTS: usize = 1 << 13;
+
+    fn new() -> Self {
+        Self((0..Self::SLOTS).map(|_| Slot::default()).collect())
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "halves of a hash")]
+    fn slot(&self, key: u128) -> Option<(&Slot, u64, u64)> {
+        let (low, high) = (key as u64, (key >> 64) as u64);
+        self.0.get(high as usize % Self::SLOTS).map(|slot| (slot, low, high))
+    }
+
+    fn find(&self, key: u128) -> Option<usize> {
+        let (slot, low, high) = self.slot(key)?;
+        let count = slot.count.load(Ordering::Relaxed);
+        let kept = slot.low.load(Ordering::Relaxed) ^ count == low && slot.high.load(Ordering::Relaxed) ^ count == high;
+        if kept { usize::try_from(count).ok() } else { None }
+    }
+
+    fn put(&self, key: u128, count: usize) {
+        if let Some((slot, low, high)) = self.slot(key) {
+            let count = count as u64;
+            slot.low.store(low ^ count, Ordering::Relaxed);
+            slot.high.store(high ^ count, Ordering::Relaxed);
+            slot.count.store(count, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Keys are hashes already: their low half serves as it is.
@@ -70,11 +114,12 @@ impl std::fmt::Debug for MessageCache {
 }
 
 impl MessageCache {
-    /// A cache that takes at most about `bytes` of memory; an entry takes some 160, whatever the text's length.
+    /// A cache that takes at most about `bytes` of memory, and 192 KiB; an entry takes some 160, whatever the text's length.
     pub fn new(bytes: u64) -> Self {
         let counts = moka::sync::Cache::builder().max_capacity(bytes).weigher(|_, _| ENTRY_BYTES).build_with_hasher(Passed(0));
         let seed = RandomState::new().hash_one(0_u64);
-        Self { shared: Arc::new(Shared { counts, seed, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }) }
+        let latest = Latest::new();
+        Self { shared: Arc::new(Shared { counts, latest, seed, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }) }
     }
 
     /// Lookups that found a count.
@@ -102,13 +147,18 @@ impl Keep for Shared {
     const SHORTEST: usize = 512;
 
     fn find(&self, key: u128) -> Option<usize> {
-        let found = self.counts.get(&key);
+        let found = self.latest.find(key).or_else(|| {
+            let found = self.counts.get(&key)?;
+            self.latest.put(key, found);
+            Some(found)
+        });
         let tally = if found.is_some() { &self.hits } else { &self.misses };
         tally.fetch_add(1, Ordering::Relaxed);
         found
     }
 
     fn put(&self, key: u128, count: usize) {
+        self.latest.put(key, count);
         self.counts.insert(key, count);
     }
 }
@@ -151,5 +201,26 @@ mod tests {
         }
         cache.shared.counts.run_pending_tasks();
         assert!(cache.entries() <= 10 && cache.bytes() <= 10 * u64::from(ENTRY_BYTES), "{} entries", cache.entries());
+    }
+
+    #[test]
+    fn threads_that_write_one_place_never_make_an_entry_of_both() {
+        let latest = Latest::new();
+        // Counts told by their keys; all keys have the same place.
+        let key = |n: usize| (n as u128) << 70 | (n as u128).wrapping_mul(0x9E37_79B9_7F4A_7C15) & u128::from(u64::MAX);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let latest = &latest;
+                scope.spawn(move || {
+                    for n in (0..20_000).map(|n| 128 * (3 * (n % 5) + thread)) {
+                        latest.put(key(n), n + 1);
+                        for other in (0..15).map(|m| 128 * m) {
+                            assert!(latest.find(key(other)).is_none_or(|count| count == other + 1));
+                        }
+                    }
+                });
+            }
+        });
+        assert!((0..15).any(|m| latest.find(key(128 * m)).is_some()), "the last one written is found");
     }
 }

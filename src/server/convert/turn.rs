@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request};
 use crate::limits;
 use crate::mcp::{Mapping, ServerTools, call_outcome};
+use crate::pages::Pages;
 use crate::proto::v1;
 use crate::tokenizer::Tokenizer;
 use crate::turn::{
@@ -327,8 +328,12 @@ pub(in crate::server) fn progress_out(progress: Progress, deltas: Vec<Delta>) ->
     }
 }
 
-/// Outcomes to messages.
-pub(in crate::server) fn tool_results(counter: &Counter, message: &v1::ToolResultsRequest) -> Result<v1::ToolResultsResponse> {
+/// Outcomes to messages. `pages`: where what is cut is kept, if it is to be.
+pub(in crate::server) fn tool_results(
+    counter: &Counter,
+    message: &v1::ToolResultsRequest,
+    pages: Option<&Pages>,
+) -> Result<v1::ToolResultsResponse> {
     let format = named_format(message.format)?;
     let tokenizer = match message.max_tokens {
         Some(tokens) => Some((usize::try_from(tokens).unwrap_or(usize::MAX), tokenizer(counter, &message.model)?)),
@@ -345,10 +350,25 @@ pub(in crate::server) fn tool_results(counter: &Counter, message: &v1::ToolResul
                 *masked.entry(rule).or_default() += found;
             }
         }
-        if let Some((tokens, tokenizer)) = &tokenizer
-            && outcome.limit(*tokens, tokenizer, |_| None)
-        {
-            answer.cut.push(at);
+        if let Some((tokens, tokenizer)) = &tokenizer {
+            let mut failed = None;
+            let cut = outcome.limit(*tokens, tokenizer, |whole| match pages?.keep(whole) {
+                Ok(reference) => {
+                    answer.pages.push(reference.clone());
+                    Some(reference)
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            });
+            // What can't be kept must not be cut.
+            if let Some(error) = failed {
+                return Err(error.context(format!("keeping the whole of outcome {at}")));
+            }
+            if cut {
+                answer.cut.push(at);
+            }
         }
         if outcome.is_error {
             answer.errors.push(at);
