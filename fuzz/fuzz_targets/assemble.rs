@@ -1,5 +1,6 @@
 //! Any events through each assembler, the readers and the gate: no panic, the same turn in any cut, and nothing of a cut stream runs.
 //!
+//! The first byte picks the format, the second the size of the pieces; the rest is the stream, so recorded ones serve as seeds.
 //! Doesn't cover: that the assembled text is right (the tests over recorded streams do).
 #![no_main]
 
@@ -9,16 +10,16 @@ use plimsoll::turn::{Gate, Stream, Verdict, read_answer};
 
 const FORMATS: [Format; 5] = [Format::Chat, Format::Responses, Format::Anthropic, Format::Gemini, Format::Converse];
 
-fuzz_target!(|input: (u8, u8, Vec<u8>)| {
-    let (format, cut, bytes) = input;
-    let format = FORMATS[usize::from(format) % FORMATS.len()];
+fuzz_target!(|data: &[u8]| {
+    let [format, cut, bytes @ ..] = data else { return };
+    let format = FORMATS[usize::from(*format) % FORMATS.len()];
     let whole = {
         let mut stream = Stream::new(format).unwrap();
-        stream.feed(&bytes);
+        stream.feed(bytes);
         stream.finish()
     };
     let mut stream = Stream::new(format).unwrap();
-    for piece in bytes.chunks(usize::from(cut).max(1)) {
+    for piece in bytes.chunks(usize::from(*cut).max(1)) {
         stream.feed(piece);
         stream.progress();
         let snapshot = stream.snapshot();
@@ -26,7 +27,7 @@ fuzz_target!(|input: (u8, u8, Vec<u8>)| {
         assert!(Gate::default().judge(&snapshot, 0, 0).calls.iter().all(|call| call.verdict == Verdict::Refuse));
     }
     assert_eq!(stream.finish(), whole);
-    if let Ok(turn) = read_answer(&bytes, format) {
+    if let Ok(turn) = read_answer(bytes, format) {
         let judged = Gate::default().judge(&turn, 0, 0);
         assert!(judged.calls.iter().all(|call| call.verdict != Verdict::Run), "no tools were named");
         turn.to_json();
