@@ -6,8 +6,8 @@
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
 //! All hold the piece itself: a hit is a comparison and never a guess. Belongs to one call at a time (see `core.rs`).
-//! Memory: 24 KiB at first, up to 8 MiB as pieces come: a page that is touched first costs more than a hundred lookups, and
-//! one that the processor has forgotten some ten, so the larger tables ask for huge ones.
+//! Memory: 24 KiB at first, up to 8 MiB as pieces come: a page that is touched first costs more than a hundred lookups, so tables grow where they
+//! are; and one that the processor has forgotten some ten, so the larger tables ask for huge ones.
 
 #![allow(clippy::cast_possible_truncation, reason = "halves of words and masked indexes are meant")]
 
@@ -22,8 +22,6 @@ pub(super) type Line = [u64; 2 * WAYS];
 /// Lines of short pieces at first and at most, as powers of two: 16 KiB and 2 MiB.
 const FEWEST_BITS: u32 = 8;
 const MOST_BITS: u32 = 15;
-/// From this many on, tables grow to twice their size, before that to four times.
-const MANY_BITS: u32 = 14;
 /// Slots of tiny pieces for each line of short ones.
 const TINY_TO_LINE: u32 = 2;
 /// Longest piece of each class.
@@ -44,7 +42,7 @@ pub(super) const ROOM: usize = BATCH + 72;
 const COUNT_SHIFT: u32 = 60;
 /// From this many lines on, as a power of two, tables are put on huge pages where the system has them, once they have served this many
 /// batches (a million pieces): such a page costs milliseconds to get, which a single text would not earn back.
-const HUGE_BITS: u32 = MANY_BITS;
+const HUGE_BITS: u32 = 14;
 const HUGE_AFTER: u32 = 4_000;
 
 /// Counts of pieces seen before.
@@ -53,13 +51,15 @@ pub(super) struct PieceCache {
     longer: Row,
 }
 
-/// Lines of short pieces, a power of two of them, and behind them the slots of tiny ones; from the `first` word on, where a cache line starts.
+/// Slots of tiny pieces and, in the middle, lines of short ones, a power of two of each; from the `first` word on, where a cache line starts.
+/// There is room for the most from the beginning, which takes no memory before it is touched. An entry's place is the upper bits of its
+/// hash, so that tables grow in place: what lies at `n` moves to `2n` or `2n + 1`.
 struct Tables {
     words: Box<[u64]>,
     first: usize,
     bits: u32,
-    /// Short pieces that were put in since the table was made.
-    held: usize,
+    /// Short pieces that took another's slot since the tables got their size.
+    replaced: usize,
     huge: bool,
     batches: u32,
 }
@@ -153,7 +153,7 @@ impl PieceCache {
     #[inline(always)]
     pub(super) fn tiny(&self) -> Tiny<'_> {
         let Tables { words, first, bits, .. } = &self.tables;
-        Tiny(words.get(first + ((2 * WAYS) << bits)..).and_then(|words| words.get(..1 << (bits + TINY_TO_LINE))).unwrap_or(&[0]))
+        Tiny(words.get(*first..).and_then(|words| words.get(..1 << (bits + TINY_TO_LINE))).unwrap_or(&[0]))
     }
 
     /// The tokens of a batch's pieces that are in its lists.
@@ -195,13 +195,16 @@ impl PieceCache {
         for slot in &batch.missed[..missed] {
             make.expect::<C>((batch.low[*slot as usize], batch.high[*slot as usize]));
         }
+        let mut replaced = 0;
         for slot in &batch.missed[..missed] {
             let slot = *slot as usize;
             let Some(slots) = lines.get_mut(batch.lines[slot] as usize) else { continue };
             let (at, end) = batch.piece(batch.short[slot]);
-            count += missed_short::<C>(slots, (batch.low[slot], batch.high[slot]), &text[at..end], make);
+            let (of_piece, replaces) = missed_short::<C>(slots, (batch.low[slot], batch.high[slot]), &text[at..end], make);
+            count += of_piece;
+            replaced += usize::from(replaces);
         }
-        tables.held += missed;
+        tables.replaced += replaced;
         for place in &batch.longer[..batch.longers] {
             let (at, end) = batch.piece(*place);
             count += longer.count(&text[at..end], make);
@@ -211,69 +214,87 @@ impl PieceCache {
 }
 
 impl Tables {
+    /// Words for the slots of tiny pieces, and for all.
+    const TINY_WORDS: usize = 1 << (MOST_BITS + TINY_TO_LINE);
+    const WORDS: usize = Self::TINY_WORDS + ((2 * WAYS) << MOST_BITS);
+
     fn new(bits: u32, huge: bool) -> Self {
         const HUGE_PAGE: usize = 2 << 20;
-        let length = ((2 * WAYS) << bits) + (1 << (bits + TINY_TO_LINE));
         let alignment = if huge { HUGE_PAGE } else { 64 };
-        let words = if huge {
-            // Not touched here: what is over to both sides of the aligned part takes no memory.
-            vec![0; length.next_multiple_of(HUGE_PAGE / 8) + HUGE_PAGE / 8].into_boxed_slice()
-        } else {
-            zeros(length + 7)
-        };
+        // What is over to both sides of the aligned part takes no memory.
+        let words = vec![0; Self::WORDS.next_multiple_of(HUGE_PAGE / 8) + alignment / 8].into_boxed_slice();
         let first = (alignment - words.as_ptr().addr() % alignment) % alignment / 8;
         // Whole pages, or the system has none to give.
+        let length = Self::TINY_WORDS + ((2 * WAYS) << bits);
         if huge && let Some(aligned) = words.get(first..first + length.next_multiple_of(HUGE_PAGE / 8)) {
             simd::ask_for_huge_pages(aligned);
         }
-        Self { words, first, bits, held: 0, huge, batches: 0 }
+        let mut tables = Self { words, first, bits, replaced: 0, huge, batches: 0 };
+        let (lines, tiny) = tables.parts();
+        // A page that is read before it is written faults twice.
+        lines.fill([std::hint::black_box(0); 2 * WAYS]);
+        tiny.fill(std::hint::black_box(0));
+        tables
     }
 
     /// The lines of short pieces, and the slots of tiny ones.
     #[inline(always)]
     fn parts(&mut self) -> (&mut [Line], &mut [u64]) {
         let words = self.words.get_mut(self.first..).unwrap_or_default();
-        let Some((lines, rest)) = words.split_at_mut_checked((2 * WAYS) << self.bits) else { return Default::default() };
-        (lines.as_chunks_mut().0, rest.get_mut(..1 << (self.bits + TINY_TO_LINE)).unwrap_or_default())
+        let Some((tiny, lines)) = words.split_at_mut_checked(Self::TINY_WORDS) else { return Default::default() };
+        let lines = lines.get_mut(..(2 * WAYS) << self.bits).unwrap_or_default();
+        (lines.as_chunks_mut().0, tiny.get_mut(..1 << (self.bits + TINY_TO_LINE)).unwrap_or_default())
     }
 
     /// Gets ready for a batch.
     #[inline(always)]
     fn serve(&mut self) {
         self.batches = self.batches.saturating_add(1);
-        if self.held > (WAYS << self.bits) * 5 / 8 && self.bits < MOST_BITS {
-            let bits = if self.bits < MANY_BITS { (self.bits + 2).min(MANY_BITS) } else { self.bits + 1 };
-            self.remake(bits, self.huge);
+        // By then pieces that were counted again have cost about what the new pages will.
+        if self.replaced > (WAYS << self.bits) / 8 && self.bits < MOST_BITS {
+            self.grow();
         } else if self.batches > HUGE_AFTER && !self.huge && self.bits >= HUGE_BITS {
-            self.remake(self.bits, true);
+            self.move_to_huge_pages();
         }
     }
 
-    /// Moves to tables of another size or place. Tiny pieces are found again among the short ones.
+    /// Twice as many lines and slots.
     #[cold]
-    fn remake(&mut self, bits: u32, huge: bool) {
-        let batches = self.batches;
-        let mut old = std::mem::replace(self, Self::new(bits, huge));
-        self.batches = batches;
-        let (lines, _) = self.parts();
-        let mut held = 0;
-        for slot in old.parts().0.as_flattened().as_chunks::<2>().0.iter().filter(|slot| **slot != [0; 2]) {
-            let line = line_of(slot[0], slot[1] | 0xF << COUNT_SHIFT, bits) as usize;
-            let free = lines.get_mut(line).and_then(|line| line.as_chunks_mut::<2>().0.iter_mut().find(|slot| **slot == [0; 2]));
-            if let Some(free) = free {
-                *free = *slot;
-                held += 1;
+    fn grow(&mut self) {
+        self.bits += 1;
+        let bits = self.bits;
+        let (lines, tiny) = self.parts();
+        let old = lines.len() / 2;
+        lines[old..].fill([0; 2 * WAYS]);
+        for at in (0..old).rev() {
+            let line = std::mem::replace(&mut lines[at], [0; 2 * WAYS]);
+            for slot in line.as_chunks::<2>().0.iter().filter(|slot| **slot != [0; 2]) {
+                let to = line_of(slot[0], slot[1] | 0xF << COUNT_SHIFT, bits) as usize;
+                let free = lines.get_mut(to).and_then(|line| line.as_chunks_mut::<2>().0.iter_mut().find(|slot| **slot == [0; 2]));
+                if let Some(free) = free {
+                    *free = *slot;
+                }
             }
         }
-        self.held = held;
+        let old = tiny.len() / 2;
+        tiny[old..].fill(0);
+        for at in (0..old).rev() {
+            let slot = std::mem::take(&mut tiny[at]);
+            if slot != 0 {
+                put_tiny(tiny, !slot | !TINY_KEY, slot >> 56);
+            }
+        }
+        self.replaced = 0;
     }
-}
 
-/// Zeros that are written now: a table soon has pieces on every page, and a page that is read before it is written faults twice.
-fn zeros(length: usize) -> Box<[u64]> {
-    let mut zeros = Vec::with_capacity(length);
-    zeros.resize(length, std::hint::black_box(0));
-    zeros.into_boxed_slice()
+    #[cold]
+    fn move_to_huge_pages(&mut self) {
+        let mut old = std::mem::replace(self, Self::new(self.bits, true));
+        (self.replaced, self.batches) = (old.replaced, old.batches);
+        let ((lines, tiny), (old_lines, old_tiny)) = (self.parts(), old.parts());
+        lines.copy_from_slice(old_lines);
+        tiny.copy_from_slice(old_tiny);
+    }
 }
 
 impl<'a> Tiny<'a> {
@@ -413,18 +434,19 @@ fn tiny_slot(key: u64, bits: u32) -> usize {
     ((mixed ^ mixed >> 32) as u32).wrapping_mul(HASH[2] as u32) as usize >> (32 - bits)
 }
 
-/// The count of a short piece that its line does not hold, or did not when the batch was looked up.
+/// The count of a short piece that its line does not hold, or did not when the batch was looked up; and whether it takes another's slot.
 #[inline(always)]
-fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], make: &mut impl Make) -> usize {
+fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], make: &mut impl Make) -> (usize, bool) {
     if let Some(slot) = slots.get(2 * C::find(slots, key) + 1) {
-        return (slot >> COUNT_SHIFT) as usize;
+        return ((slot >> COUNT_SHIFT) as usize, false);
     }
     let count = make.short(piece, key);
+    let replaces = slots[2 * WAYS - 1] != 0;
     // The newest first; the oldest goes.
     slots.copy_within(..2 * (WAYS - 1), 2);
     slots[0] = key.0;
     slots[1] = key.1 & HIGH_KEY | (count as u64) << COUNT_SHIFT;
-    count
+    (count, replaces)
 }
 
 /// What of a slot's high half is key.
