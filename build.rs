@@ -49,23 +49,38 @@ fn vocabulary(out: &Path, name: &str, bpe: &tiktoken_rs::CoreBPE, limit: u32) {
     write("words", tables.words.as_flattened());
 }
 
-/// One byte of class bits a code point, in pages of 256 that are kept once. The bits are those of `classes.rs`.
+/// The class bits of `classes.rs`.
 fn classes(out: &Path) {
-    let mut of = vec![0b1000_0000_u8; 0x11_0000];
-    for (pattern, bits) in [
-        (r"[\p{Lu}\p{Lt}]", 1),
-        (r"\p{Ll}", 2),
-        (r"[\p{Lm}\p{Lo}]", 4),
-        (r"\p{M}", 8),
-        (r"\p{N}", 16),
-        (r"[\s--[\r\n]]", 32),
-        (r"[\r\n]", 64),
-    ] {
-        for (from, to) in ranges(pattern) {
-            of[from as usize..=to as usize].fill(bits);
+    let number_and_space = [(r"\p{N}", 16), (r"[\s--[\r\n]]", 32), (r"[\r\n]", 64)];
+    let fill = |rest: u8, patterns: &[(&str, u8)]| {
+        let mut of = vec![rest; 0x11_0000];
+        for (pattern, bits) in patterns.iter().chain(&number_and_space) {
+            for (from, to) in ranges(pattern) {
+                of[from as usize..=to as usize].fill(*bits);
+            }
+        }
+        of
+    };
+    let plain = fill(128, &[(r"[\p{Lu}\p{Lt}]", 1), (r"\p{Ll}", 2), (r"[\p{Lm}\p{Lo}]", 4), (r"\p{M}", 8)]);
+    table(out, "class", &plain);
+    let mut passes = fill(8, &[(r"[\p{P}\p{S}]", 128), (r"[\p{L}\p{M}]", 2)]);
+    for (from, to) in [(0x3040, 0x30FF), (0x4E00, 0x9FA5)] {
+        for class in &mut passes[from..=to] {
+            *class = match *class {
+                2 => 1,
+                128 => 4,
+                _ => 4 | 8,
+            };
         }
     }
-    std::fs::write(out.join("class.low"), &of[..65_536 + 3]).unwrap();
+    table(out, "passes", &passes);
+    let han: Vec<u8> = ranges(r"\p{Han}").into_iter().flat_map(|(from, to)| [from, to]).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(out.join("class.han"), han).unwrap();
+}
+
+/// One byte of class bits a code point: the lower ones flat, all of them in pages of 256 that are kept once.
+fn table(out: &Path, name: &str, of: &[u8]) {
+    std::fs::write(out.join(format!("{name}.low")), &of[..65_536 + 3]).unwrap();
     let mut pages: Vec<&[u8]> = Vec::new();
     let mut seen: HashMap<&[u8], u8> = HashMap::new();
     let mut index = Vec::new();
@@ -75,10 +90,8 @@ fn classes(out: &Path) {
             u8::try_from(pages.len() - 1).unwrap()
         }));
     }
-    std::fs::write(out.join("class.index"), index).unwrap();
-    std::fs::write(out.join("class.pages"), pages.concat()).unwrap();
-    let han: Vec<u8> = ranges(r"\p{Han}").into_iter().flat_map(|(from, to)| [from, to]).flat_map(u32::to_le_bytes).collect();
-    std::fs::write(out.join("class.han"), han).unwrap();
+    std::fs::write(out.join(format!("{name}.index")), index).unwrap();
+    std::fs::write(out.join(format!("{name}.pages")), pages.concat()).unwrap();
 }
 
 fn ranges(pattern: &str) -> Vec<(u32, u32)> {

@@ -10,7 +10,7 @@
 use super::Tokenizer;
 use super::bpe::{self, Row, WINDOW};
 use super::core::Core;
-use super::split::{self, Family, Run, Source, Split};
+use super::split::{self, Family, Run, Source, Split, View};
 use crate::error::{Error, Kind, Result};
 
 /// Bytes between checkpoints.
@@ -65,7 +65,7 @@ struct Memory {
 
 #[derive(Clone, Copy, Debug)]
 struct KeptRun {
-    key: (usize, u8, u8, bool),
+    key: (usize, u8, u8, View),
     run: Run,
 }
 
@@ -203,15 +203,15 @@ impl Source for Watched<'_> {
         self.text.get(at).copied()
     }
 
-    fn class(&mut self, at: usize) -> (u8, usize) {
+    fn class_in(&mut self, at: usize, view: View) -> (u8, usize) {
         self.seen = self.seen.max(at + 1);
-        split::class_at(self.text, at, false)
+        split::class_at(self.text, at, view)
     }
 
-    fn run(&mut self, at: usize, set: u8, marked: u8, no_han: bool) -> Run {
-        let key = (at, set, marked, no_han);
+    fn run(&mut self, at: usize, set: u8, marked: u8, view: View) -> Run {
+        let key = (at, set, marked, view);
         let begin = self.kept.filter(|kept| kept.key == key).map_or(Run { end: at, ..Run::default() }, |kept| kept.run);
-        let run = split::extend_run(self.text, begin, set, marked, no_han);
+        let run = split::extend_run(self.text, begin, set, marked, view);
         if run.end - at >= LONG_RUN {
             *self.kept = Some(KeptRun { key, run });
         }
@@ -226,12 +226,16 @@ impl Source for Watched<'_> {
     fn tail(&mut self, at: usize, slash: bool) -> usize {
         self.keep(at, 1 + u8::from(slash), |text, at| split::extend_tail(text, at, slash))
     }
+
+    fn letters(&mut self, at: usize) -> usize {
+        self.keep(at, 3, split::extend_letters)
+    }
 }
 
 impl Watched<'_> {
     /// A run of its own kind, told apart by a class set that no rule asks for.
     fn keep(&mut self, at: usize, kind: u8, extend: impl Fn(&[u8], usize) -> usize) -> usize {
-        let key = (at, 0, kind, true);
+        let key = (at, 0, kind, View::Plain);
         let begin = self.kept.filter(|kept| kept.key == key).map_or(at, |kept| kept.run.end);
         let end = extend(self.text, begin);
         if end - at >= LONG_RUN {

@@ -10,7 +10,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets in a block are under 64")]
 
-use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, SPACE, UPPER};
+use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, SPACE, Table, UPPER};
 use super::pieces::{self, Batch, HIGH_KEY, Line, Tiny, WAYS};
 use super::prepare::Joins;
 use super::split::{Family, Word};
@@ -34,6 +34,8 @@ pub(super) struct Masks {
     pub(super) quote: u64,
     /// `/`.
     pub(super) slash: u64,
+    /// Controls that are not in `blank`.
+    pub(super) control: u64,
     /// Bytes of 0x80 and above.
     pub(super) wide: u64,
 }
@@ -54,8 +56,8 @@ pub(super) trait Classify {
     fn masks(block: &[u8; BLOCK]) -> Masks;
     fn wide(block: &[u8; BLOCK]) -> Wide;
     /// The classes of the characters that start at the bits of `leads`. Of one that the block's end cuts off, any.
-    fn classes(block: &[u8; BLOCK], leads: u64) -> ByClass {
-        classify(block, leads, classes::of)
+    fn classes(block: &[u8; BLOCK], leads: u64, table: &'static Table) -> ByClass {
+        classify(block, leads, |code| table.of(code))
     }
     /// The slot that holds `key` (low and high half) below its count, or [`WAYS`].
     fn find(line: &Line, key: (u64, u64)) -> usize;
@@ -94,6 +96,7 @@ impl Classify for Scalar {
             set(&mut masks.newline, matches!(byte, b'\r' | b'\n'));
             set(&mut masks.quote, *byte == b'\'');
             set(&mut masks.slash, *byte == b'/');
+            set(&mut masks.control, byte.is_ascii_control() && !matches!(byte, 9..=13));
             set(&mut masks.wide, *byte >= 0x80);
         }
         masks
@@ -176,8 +179,13 @@ fn classes_of<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize) -> Cla
         // Han characters are none of the algebra's business.
         classify(block, two | three | four, |code| if classes::is_han(code) { NUMBER } else { classes::of(code) })
     } else {
-        let mut found = C::classes(block, (two | three | four) & !wide.caseless);
-        found.caseless |= wide.caseless;
+        // DeepSeek's rows of Chinese characters end in the midst of these.
+        let known = if F::PASSES { 0 } else { wide.caseless };
+        let mut found = C::classes(block, (two | three | four) & !known, F::CLASSES);
+        found.caseless |= known;
+        if F::PASSES {
+            found.uncovered |= found.caseless | found.mark;
+        }
         found
     };
     // The last character may be cut off by the end of the block.
@@ -208,9 +216,16 @@ pub(super) fn starts<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize,
 #[inline(always)]
 fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -> u64 {
     let mut certain = classes.certain;
-    let upper = masks.upper | classes.upper;
+    let mut upper = masks.upper | classes.upper;
     let lower = masks.lower | classes.lower;
     let mut letter = upper | lower | classes.caseless;
+    // Kana and Chinese characters, which DeepSeek keeps apart from all else.
+    let mut apart = 0;
+    if F::PASSES {
+        certain = certain.min(masks.control.trailing_zeros());
+        (upper, apart) = (masks.upper, classes.upper);
+        letter = upper | lower;
+    }
     if matches!(F::WORD, Word::Cased | Word::Marked) {
         // A mark belongs to the letters before it.
         letter |= classes.mark;
@@ -219,7 +234,7 @@ fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -
     if matches!(F::WORD, Word::Cased) {
         certain = certain.min((upper & (classes.caseless | classes.mark) << 1).trailing_zeros());
     }
-    let other = !(letter | masks.digit | masks.blank) & below(certain);
+    let other = !(letter | masks.digit | masks.blank | apart) & below(certain);
     // Line ends that belong to the punctuation before them: the rows of line ends that start right behind some.
     let tail = if F::TAIL {
         let seed = masks.newline & (other << 1);
@@ -253,9 +268,18 @@ fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -
         let [two, three, four] = classes.lengths;
         let one = other_starts & !masks.wide;
         let others = one | (other_starts & two) << 1 | (other_starts & three) << 2 | (other_starts & four) << 3;
-        let joins = (blank & !masks.newline) | others;
+        let joins = (blank & !masks.newline) | if F::PASSES { 0 } else { others };
         let rows = letter & !(letter << 1) & !(joins << 1);
-        letter_starts = if matches!(F::WORD, Word::Cased) { rows | (upper & (lower << 1)) } else { rows };
+        letter_starts = if F::PASSES {
+            // Behind punctuation a row is of ASCII letters alone.
+            let ascii = masks.upper | masks.lower;
+            let joined = ascii & (one << 1);
+            (rows & !joined) | (ascii.wrapping_add(joined) & !ascii & letter)
+        } else if matches!(F::WORD, Word::Cased) {
+            rows | (upper & (lower << 1))
+        } else {
+            rows
+        };
         digit_starts = if F::DIGITS == 1 {
             masks.digit
         } else {
@@ -279,9 +303,11 @@ fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -
             let first = 64 - (!soft & below(edge)).leading_zeros();
             certain = certain.min(first);
         }
-        blank_starts = blank_first | after_line | (blank_last & soft);
+        // Before numbers, kana and Chinese characters DeepSeek's third pass sees an end.
+        let ends = if F::PASSES { (masks.digit | apart) >> 1 } else { 0 };
+        blank_starts = blank_first | after_line | (blank_last & soft & !ends);
     }
-    let mut found = letter_starts | other_starts | digit_starts | blank_starts;
+    let mut found = letter_starts | other_starts | digit_starts | blank_starts | (apart & !(apart << 1));
 
     let opens = if F::SUFFIX { letter << 1 } else { other_starts };
     let quotes = masks.quote & opens & (letter >> 1) & below(certain);

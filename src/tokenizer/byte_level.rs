@@ -1,12 +1,11 @@
 //! Byte-level vocabularies on the hot core, with what their makers put around it: normalization, added tokens, ids of their own.
 //!
 //! Built by the store from a [`Recipe`] and prepared tables, whatever file they came from (`tokenizer.json`, tekken, ranks).
-//! Merging and all splits but DeepSeek's are the core's. Guards invariant 4; the text between added tokens is never copied unless
+//! Merging and splitting are the core's, but for the digits that Command-R takes out first. Guards invariant 4; the text between added tokens is never copied unless
 //! normalization changes it.
 
 use super::classes;
 use super::core::Core;
-use super::deepseek;
 use super::engine::Engine;
 use super::prepare::Tables;
 use super::split::Split;
@@ -46,6 +45,7 @@ impl Pieces {
             Split::O200k => Self::O200k,
             Split::Kimi => Self::Kimi,
             Split::Tekken => Self::Tekken,
+            Split::DeepSeek => Self::DeepSeek,
             Split::Cl100k => return None,
         })
     }
@@ -53,8 +53,8 @@ impl Pieces {
     fn split(self) -> Split {
         match self {
             Self::Gpt2 | Self::Gpt2Digits => Split::Gpt2,
-            // DeepSeek's pieces are cut here, and only merged by the core.
-            Self::Llama3 | Self::DeepSeek => Split::Llama3,
+            Self::Llama3 => Split::Llama3,
+            Self::DeepSeek => Split::DeepSeek,
             Self::Qwen => Split::Qwen,
             Self::QwenMarks => Split::QwenMarks,
             Self::O200k => Split::O200k,
@@ -154,33 +154,20 @@ impl ByteLevel {
     }
 
     fn count_plain(&self, text: &str) -> usize {
-        let mut count = 0_usize;
-        match self.recipe.pieces {
-            Pieces::DeepSeek => {}
-            Pieces::Gpt2Digits => {
-                for_digits(text, |stretch| count += self.core.count(stretch));
-                return count;
-            }
-            _ => return self.core.count(text),
+        if self.whole_texts() {
+            return self.core.count(text);
         }
-        deepseek::for_pieces(text, |piece| {
-            if piece.len() <= super::bpe::WINDOW {
-                count += self.core.count_piece(piece.as_bytes());
-            } else {
-                self.core.encode_long(piece.as_bytes(), |ids, _| count += ids.len());
-            }
-        });
+        let mut count = 0_usize;
+        for_digits(text, |stretch| count += self.core.count(stretch));
         count
     }
 
     fn encode_plain(&self, text: &str, ids: &mut Vec<u32>) {
         let from = ids.len();
-        match self.recipe.pieces {
-            Pieces::DeepSeek => {
-                deepseek::for_pieces(text, |piece| self.core.encode_long(piece.as_bytes(), |more, _| ids.extend_from_slice(more)));
-            }
-            Pieces::Gpt2Digits => for_digits(text, |stretch| ids.extend(self.core.encode(stretch))),
-            _ => ids.extend(self.core.encode(text)),
+        if self.whole_texts() {
+            ids.extend(self.core.encode(text));
+        } else {
+            for_digits(text, |stretch| ids.extend(self.core.encode(stretch)));
         }
         for id in ids.iter_mut().skip(from) {
             *id = self.outer(*id);
@@ -189,7 +176,7 @@ impl ByteLevel {
 
     /// Whether the core cuts texts by itself.
     fn whole_texts(&self) -> bool {
-        !matches!(self.recipe.pieces, Pieces::DeepSeek | Pieces::Gpt2Digits)
+        self.recipe.pieces != Pieces::Gpt2Digits
     }
 
     /// The maker's id.

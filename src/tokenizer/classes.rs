@@ -21,20 +21,48 @@ pub(super) const OTHER: u8 = 128;
 /// Any letter.
 pub(super) const LETTER: u8 = UPPER | LOWER | CASELESS;
 
-static INDEX: &[u8; 4352] = include_bytes!(concat!(env!("OUT_DIR"), "/class.index"));
-static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/class.pages"));
-/// Class bits of the code points under 2^16, and three bytes behind them, so that four can be read at each.
-pub(super) static LOW: &[u8; 65_536 + 3] = include_bytes!(concat!(env!("OUT_DIR"), "/class.low"));
+/// The class bits of all code points.
+pub(super) struct Table {
+    /// Those under 2^16, and three bytes behind them, so that four can be read at each.
+    pub(super) low: &'static [u8; 65_536 + 3],
+    index: &'static [u8; 4352],
+    pages: &'static [u8],
+}
+
+macro_rules! table {
+    ($name:literal) => {
+        Table {
+            low: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".low")),
+            index: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".index")),
+            pages: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".pages")),
+        }
+    };
+}
+
+/// The classes named above; exactly one bit is set.
+pub(super) static PLAIN: Table = table!("class");
+/// What DeepSeek's three passes ask, in the same bits. Kana and Chinese characters, as its second pass has them: [`UPPER`] letters
+/// and marks, [`CASELESS`] punctuation and symbols, with [`MARK`] neither of these. Elsewhere: [`LOWER`] letters and marks,
+/// [`OTHER`] punctuation and symbols, [`MARK`] controls and unassigned ones. Numbers and white space as ever.
+pub(super) static PASSES: Table = table!("passes");
 static HAN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/class.han"));
+
+impl Table {
+    /// The class bits of a code point.
+    #[inline(always)]
+    pub(super) fn of(&self, code: u32) -> u8 {
+        if let Some(class) = self.low.get(code as usize).filter(|_| code < 0x1_0000) {
+            return *class;
+        }
+        let page = self.index.get((code >> 8) as usize).map_or(0, |page| usize::from(*page));
+        self.pages.get(page << 8 | (code & 255) as usize).copied().unwrap_or(OTHER)
+    }
+}
 
 /// The class bits of a code point; exactly one is set.
 #[inline(always)]
 pub(super) fn of(code: u32) -> u8 {
-    if let Some(class) = LOW.get(code as usize).filter(|_| code < 0x1_0000) {
-        return *class;
-    }
-    let page = INDEX.get((code >> 8) as usize).map_or(0, |page| usize::from(*page));
-    PAGES.get(page << 8 | (code & 255) as usize).copied().unwrap_or(OTHER)
+    PLAIN.of(code)
 }
 
 /// The class bits of an ASCII byte.

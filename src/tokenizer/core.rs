@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::pieces::{BATCH, Batch, Make, PieceCache};
 use super::prepare::Joins;
 use super::simd::{self, Job, Level};
-use super::split::{self, Family, Plain, Split};
+use super::split::{self, Family, Plain, Split, View};
 use super::vocabulary::Vocabulary;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -86,6 +86,10 @@ macro_rules! with_family {
             }
             Split::Kimi => {
                 type $family = split::Kimi;
+                $body
+            }
+            Split::DeepSeek => {
+                type $family = split::DeepSeek;
                 $body
             }
         }
@@ -246,7 +250,7 @@ fn safe_border(text: &[u8], from: usize) -> Option<usize> {
     }
     let mut before = 0;
     while at < text.len().min(from + BORDER_SEARCH) {
-        let (class, length) = split::class_at(text, at, false);
+        let (class, length) = split::class_at(text, at, View::Plain);
         if before & LETTER != 0 && (class & (SPACE | NEWLINE) != 0 || (class == OTHER && text[at] != b'\'')) {
             return Some(at);
         }
@@ -431,7 +435,7 @@ fn cut(text: &[u8], mut at: usize, end: usize, joins: Joins<'_>, batch: &mut Bat
             at += 3;
         } else {
             left_alone = true;
-            at += split::class_at(text, at, false).1;
+            at += split::class_at(text, at, View::Plain).1;
         }
     }
     if batch.pieces < BATCH {

@@ -4,6 +4,7 @@
 
 use super::bpe;
 use super::core::{self, Core};
+use super::deepseek;
 use super::engine::Engine;
 use super::reference::Reference;
 use super::simd::Level;
@@ -11,14 +12,34 @@ use super::split::Split;
 use super::vocabulary::Vocabulary;
 use tiktoken_rs::CoreBPE;
 
-/// Pairs of ours and theirs. The families without a published vocabulary here get `cl100k_base` ranks and their regex.
-fn all() -> Vec<(Core, CoreBPE)> {
-    let mut all = vec![
+/// What is published: a regex and ranks, or the ranks alone behind a split that is no single regex.
+pub(super) enum Theirs {
+    Whole(CoreBPE),
+    Passes(CoreBPE),
+}
+
+impl Theirs {
+    fn encode_ordinary(&self, text: &str) -> Vec<u32> {
+        match self {
+            Self::Whole(bpe) => bpe.encode_ordinary(text),
+            Self::Passes(bpe) => {
+                let mut ids = Vec::new();
+                deepseek::for_pieces(text, |piece| ids.extend(bpe.encode_ordinary(piece)));
+                ids
+            }
+        }
+    }
+}
+
+/// Pairs of ours and theirs. The families without a published vocabulary here get `cl100k_base` ranks and their split.
+pub(super) fn all() -> Vec<(Core, Theirs)> {
+    let built_in = [
         (Core::new("o200k_base", Vocabulary::o200k(), Split::O200k), tiktoken_rs::o200k_base().unwrap()),
         (Core::new("cl100k_base", Vocabulary::cl100k(), Split::Cl100k), tiktoken_rs::cl100k_base().unwrap()),
         (Core::new("p50k_base", Vocabulary::p50k(), Split::Gpt2), tiktoken_rs::p50k_base().unwrap()),
         (Core::new("r50k_base", Vocabulary::r50k(), Split::Gpt2), tiktoken_rs::r50k_base().unwrap()),
     ];
+    let mut all: Vec<_> = built_in.into_iter().map(|(ours, theirs)| (ours, Theirs::Whole(theirs))).collect();
     let cl100k = Vocabulary::cl100k();
     let ranks: Vec<(Vec<u8>, u32)> = (0..cl100k.limit()).filter_map(|id| Some((cl100k.token(id)?.to_vec(), id))).collect();
     let suffix = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)";
@@ -46,8 +67,10 @@ fn all() -> Vec<(Core, CoreBPE)> {
     ] {
         assert_eq!(Split::of_pattern(&regex), Some(split));
         let theirs = CoreBPE::new(ranks.iter().cloned().collect(), rustc_hash::FxHashMap::default(), &regex).unwrap();
-        all.push((Core::from_ranks(format!("{split:?}"), &ranks, split).unwrap(), theirs));
+        all.push((Core::from_ranks(format!("{split:?}"), &ranks, split).unwrap(), Theirs::Whole(theirs)));
     }
+    let theirs = CoreBPE::new(ranks.iter().cloned().collect(), rustc_hash::FxHashMap::default(), "(?s).+").unwrap();
+    all.push((Core::from_ranks("DeepSeek", &ranks, Split::DeepSeek).unwrap(), Theirs::Passes(theirs)));
     all
 }
 
@@ -150,6 +173,14 @@ const ATOMS: &[&str] = &[
     "あ",
     "ア",
     "ー",
+    "・",
+    "゛",
+    "\u{3099}",
+    "\u{3040}",
+    "\u{3097}",
+    "一",
+    "龥",
+    "龦",
     "한",
     "ǅ",
     "ʰ",
@@ -194,7 +225,7 @@ pub(super) fn text(random: &mut Random, most: usize) -> String {
     text
 }
 
-fn same(ours: &Core, theirs: &CoreBPE, text: &str) {
+fn same(ours: &Core, theirs: &Theirs, text: &str) {
     let expected = theirs.encode_ordinary(text);
     assert_eq!(ours.encode(text), expected, "{} {text:?}", ours.name());
     assert_eq!(ours.count(text), expected.len(), "{} {text:?}", ours.name());

@@ -1,11 +1,15 @@
 //! DeepSeek's split: three passes, each over the pieces of the one before, as the published `tokenizer.json` states them.
 //!
-//! Called by the byte-level engine. Passes one (digits by threes) and two (kana and Chinese characters) are runs of characters; the
-//! third is the published pattern but its look-ahead, which is done by hand. The passes don't see beyond their piece, so white
-//! space before a digit is at the end of its text.
+//! Readers of vocabularies know the split by [`PASSES`]; the core has it as `split::DeepSeek`. What else is here is the slow twin that tests
+//! hold the core against, as the published text reads: passes one (digits by threes) and two (kana and Chinese characters) are runs
+//! of characters; the third is the published pattern but its look-ahead, which is done by hand. The passes don't see beyond their
+//! piece, so white space before a digit is at the end of its text.
 
-use super::classes::{self, NUMBER};
+#[cfg(test)]
+use super::classes;
+#[cfg(test)]
 use regex::Regex;
+#[cfg(test)]
 use std::sync::LazyLock;
 
 /// The patterns of the three passes, as they stand in the file.
@@ -16,9 +20,11 @@ pub(super) const PASSES: [&str; 3] = [
 ];
 
 /// The third pass without its look-ahead.
+#[cfg(test)]
 static THIRD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&PASSES[2].replace(r"|\s+(?!\S)", "")).ok());
 
 /// Which of the first two passes takes a character.
+#[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Digits,
@@ -26,8 +32,9 @@ enum Run {
     Rest,
 }
 
+#[cfg(test)]
 fn run_of(c: char) -> Run {
-    if classes::of(c as u32) == NUMBER {
+    if classes::of(c as u32) == classes::NUMBER {
         Run::Digits
     } else if matches!(c, '一'..='龥' | '\u{3040}'..='\u{30FF}') {
         Run::Ideographs
@@ -37,6 +44,7 @@ fn run_of(c: char) -> Run {
 }
 
 /// Calls `each` with every piece, in order.
+#[cfg(test)]
 pub(super) fn for_pieces(text: &str, mut each: impl FnMut(&str)) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -50,6 +58,7 @@ pub(super) fn for_pieces(text: &str, mut each: impl FnMut(&str)) {
 }
 
 /// The third pass: matches, and what lies between them.
+#[cfg(test)]
 fn third(text: &str, each: &mut impl FnMut(&str)) {
     // The pattern is a constant that a test compiles.
     let Some(pattern) = THIRD.as_ref() else { return each(text) };

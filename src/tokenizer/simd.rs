@@ -100,7 +100,7 @@ fn run_avx512<J: Job>(job: J) -> J::Answer {
 mod x86 {
     use super::{BLOCK, Classify, Masks};
     use crate::tokenizer::blocks::{ByClass, Wide, classify};
-    use crate::tokenizer::classes::{self, LOW};
+    use crate::tokenizer::classes::{self, Table};
     use crate::tokenizer::pieces::{BATCH, Batch, Line, ROOM, SHORT, TINY, TINY_KEY, Tiny, WAYS};
     use crate::tokenizer::prepare::HASH;
     #[allow(clippy::wildcard_imports, reason = "intrinsics carry their own prefix")]
@@ -199,6 +199,7 @@ mod x86 {
                     newline: is(b'\n') | is(b'\r'),
                     quote: is(b'\''),
                     slash: is(b'/'),
+                    control: between(0, 9) | between(14, 18) | is(0x7F),
                     wide: _mm512_movepi8_mask(bytes),
                 }
             }
@@ -217,10 +218,10 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn classes(block: &[u8; BLOCK], leads: u64) -> ByClass {
+        fn classes(block: &[u8; BLOCK], leads: u64, table: &'static Table) -> ByClass {
             // Characters of four bytes are few, and their classes lie elsewhere.
             let four = leads & Self::wide(block).leads[2];
-            let mut found = if four == 0 { ByClass::default() } else { classify(block, four, classes::of) };
+            let mut found = if four == 0 { ByClass::default() } else { classify(block, four, |code| table.of(code)) };
             let leads = leads & !four;
             let mut places = [0_u8; 64];
             // In the order of the characters, not at their places.
@@ -250,7 +251,7 @@ mod x86 {
                         _mm512_mask_or_epi32(high, three, _mm512_slli_epi32::<6>(high), six(16)),
                         _mm512_set1_epi32(0xFFFF),
                     );
-                    let class = _mm512_i32gather_epi32::<1>(code, LOW.as_ptr().cast());
+                    let class = _mm512_i32gather_epi32::<1>(code, table.low.as_ptr().cast());
                     let lanes = 0xFFFF_u16 >> (16 - (characters - done).min(16));
                     let of = |class_bits: u8| {
                         u64::from(_mm512_mask_test_epi32_mask(lanes, class, _mm512_set1_epi32(i32::from(class_bits)))) << done
@@ -384,6 +385,7 @@ mod x86 {
                     newline: is(b'\n') | is(b'\r'),
                     quote: is(b'\''),
                     slash: is(b'/'),
+                    control: between(0, 9) | between(14, 18) | is(0x7F),
                     wide: join(low, high),
                 }
             }

@@ -26,6 +26,8 @@ pub(crate) enum Split {
     Kimi,
     /// Mistral's tekken: like `o200k_base` with single digits and no contractions.
     Tekken,
+    /// DeepSeek: three passes over the text, see `deepseek.rs`.
+    DeepSeek,
 }
 
 /// How words are cut.
@@ -62,6 +64,12 @@ pub(super) trait Family {
     const LINES: bool = true;
     /// Han runs stand alone.
     const HAN: bool = false;
+    /// The three passes of DeepSeek.
+    const PASSES: bool = false;
+    /// What letters of words are looked up in.
+    const VIEW: View = if Self::HAN { View::NoHan } else { View::Plain };
+    /// What the block splitter looks characters up in.
+    const CLASSES: &'static classes::Table = if Self::PASSES { &classes::PASSES } else { &classes::PLAIN };
 }
 
 macro_rules! family {
@@ -88,6 +96,8 @@ family!(QwenMarks { WORD: Word = Word::Marked; DIGITS: usize = 1; });
 family!(Kimi { WORD: Word = Word::Cased; SUFFIX: bool = true; HAN: bool = true; });
 // o200k's without contractions, \p{N} alone
 family!(Tekken { WORD: Word = Word::Cased; SUFFIX: bool = true; CONTRACTIONS: bool = false; DIGITS: usize = 1; SLASH: bool = true; });
+// \p{N}{1,3}, then [一-龥぀-ゟ゠-ヿ]+, then the pattern that `deepseek.rs` has
+family!(DeepSeek { WORD: Word = Word::Prefixed; CONTRACTIONS: bool = false; PASSES: bool = true; });
 
 impl Split {
     /// The family of a published pattern, as rank files' makers spell it; `None` for any other pattern.
@@ -114,6 +124,20 @@ impl Split {
     }
 }
 
+/// How characters are classed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// As they are.
+    Plain,
+    /// Han characters have no class.
+    NoHan,
+    /// DeepSeek's third pass over kana and Chinese characters: [`LOWER`] letters and marks, [`OTHER`] punctuation and symbols, [`MARK`]
+    /// the rest; what doesn't belong to such a row has no class.
+    Kana,
+    /// The same elsewhere, with white space: numbers, kana and Chinese characters have no class.
+    Rest,
+}
+
 /// A run of characters: where it ends, and what the rules for white space and caseless letters ask of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
@@ -130,21 +154,32 @@ pub(super) trait Source {
     /// The byte at `at`, if the text reaches that far.
     fn byte(&mut self, at: usize) -> Option<u8>;
     /// Class bits and length of the character at `at`; `(0, 0)` at the end of the text.
-    fn class(&mut self, at: usize) -> (u8, usize);
-    /// The longest run from `at` of characters whose class is in `set` (but Han characters, when `no_han`).
-    fn run(&mut self, at: usize, set: u8, marked: u8, no_han: bool) -> Run;
+    fn class_in(&mut self, at: usize, view: View) -> (u8, usize);
+    /// The same as [`View::Plain`] has it.
+    #[inline(always)]
+    fn class(&mut self, at: usize) -> (u8, usize) {
+        self.class_in(at, View::Plain)
+    }
+    /// The longest run from `at` of characters whose class is in `set`.
+    fn run(&mut self, at: usize, set: u8, marked: u8, view: View) -> Run;
     /// The longest run of Han characters.
     fn han(&mut self, at: usize) -> usize;
     /// The longest run of `\r`, `\n` and, when `slash`, `/`.
     fn tail(&mut self, at: usize, slash: bool) -> usize;
+    /// The longest run of ASCII letters.
+    fn letters(&mut self, at: usize) -> usize;
 }
 
 /// A text that will not grow.
 pub(super) struct Plain<'a>(pub(super) &'a [u8]);
 
-/// Class bits of the character at `at` with its length, Han characters of no class when `no_han`.
+/// Class bits of the character at `at` with its length.
 #[inline(always)]
-pub(super) fn class_at(text: &[u8], at: usize, no_han: bool) -> (u8, usize) {
+pub(super) fn class_at(text: &[u8], at: usize, view: View) -> (u8, usize) {
+    if matches!(view, View::Kana | View::Rest) {
+        return passes_at(text, at, view);
+    }
+    let no_han = view == View::NoHan;
     match text.get(at) {
         None => (0, 0),
         Some(&byte) if byte < 0x80 => (classes::of_ascii(byte), 1),
@@ -158,11 +193,27 @@ pub(super) fn class_at(text: &[u8], at: usize, no_han: bool) -> (u8, usize) {
     }
 }
 
+/// [`class_at`] for the two views of DeepSeek's third pass.
+#[inline(always)]
+fn passes_at(text: &[u8], at: usize, view: View) -> (u8, usize) {
+    let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return (0, 0) };
+    let (code, length) = classes::decode(rest);
+    let class = classes::PASSES.of(code);
+    let seen = match (view, class) {
+        (View::Kana, UPPER) => LOWER,
+        (View::Kana, CASELESS) => OTHER,
+        (View::Kana, _) if class & CASELESS != 0 => MARK,
+        (View::Rest, LOWER | OTHER | MARK | SPACE | NEWLINE) => class,
+        _ => 0,
+    };
+    (seen, length)
+}
+
 /// Extends `run` (empty, or ended where the text did) as far as it goes.
 #[inline(always)]
-pub(super) fn extend_run(text: &[u8], mut run: Run, set: u8, marked: u8, no_han: bool) -> Run {
+pub(super) fn extend_run(text: &[u8], mut run: Run, set: u8, marked: u8, view: View) -> Run {
     loop {
-        let (class, length) = class_at(text, run.end, no_han);
+        let (class, length) = class_at(text, run.end, view);
         if class & set == 0 {
             return run;
         }
@@ -196,6 +247,15 @@ pub(super) fn extend_tail(text: &[u8], mut at: usize, slash: bool) -> usize {
     at
 }
 
+/// Extends a run of ASCII letters.
+#[inline(always)]
+pub(super) fn extend_letters(text: &[u8], mut at: usize) -> usize {
+    while text.get(at).is_some_and(u8::is_ascii_alphabetic) {
+        at += 1;
+    }
+    at
+}
+
 impl Source for Plain<'_> {
     #[inline(always)]
     fn byte(&mut self, at: usize) -> Option<u8> {
@@ -203,13 +263,13 @@ impl Source for Plain<'_> {
     }
 
     #[inline(always)]
-    fn class(&mut self, at: usize) -> (u8, usize) {
-        class_at(self.0, at, false)
+    fn class_in(&mut self, at: usize, view: View) -> (u8, usize) {
+        class_at(self.0, at, view)
     }
 
     #[inline(always)]
-    fn run(&mut self, at: usize, set: u8, marked: u8, no_han: bool) -> Run {
-        extend_run(self.0, Run { end: at, ..Run::default() }, set, marked, no_han)
+    fn run(&mut self, at: usize, set: u8, marked: u8, view: View) -> Run {
+        extend_run(self.0, Run { end: at, ..Run::default() }, set, marked, view)
     }
 
     #[inline(always)]
@@ -221,6 +281,11 @@ impl Source for Plain<'_> {
     fn tail(&mut self, at: usize, slash: bool) -> usize {
         extend_tail(self.0, at, slash)
     }
+
+    #[inline(always)]
+    fn letters(&mut self, at: usize) -> usize {
+        extend_letters(self.0, at)
+    }
 }
 
 /// Where the piece that starts at `start` ends; `start` at the end of the text.
@@ -229,6 +294,9 @@ pub(super) fn next<F: Family>(source: &mut impl Source, start: usize) -> usize {
     let (class, length) = source.class(start);
     if length == 0 {
         return start;
+    }
+    if F::PASSES && class != NUMBER {
+        return third_pass::<F>(source, start);
     }
     if F::HAN {
         let end = source.han(start);
@@ -251,7 +319,7 @@ pub(super) fn next<F: Family>(source: &mut impl Source, start: usize) -> usize {
     let spaced_class = if space && (F::DIGITS == 0 || class == SPACE) { source.class(start + 1).0 } else { 0 };
     if F::DIGITS == 0 && (class | spaced_class) & NUMBER != 0 {
         let from = if space { start + 1 } else { start };
-        return source.run(from, NUMBER, 0, false).end;
+        return source.run(from, NUMBER, 0, View::Plain).end;
     }
     if class == NUMBER {
         let mut end = start + length;
@@ -267,16 +335,48 @@ pub(super) fn next<F: Family>(source: &mut impl Source, start: usize) -> usize {
     let punctuation = if F::WORD as u8 == Word::Marked as u8 { OTHER } else { OTHER | MARK };
     if (class | spaced_class) & punctuation != 0 {
         let from = if space { start + 1 } else { start };
-        let end = source.run(from, punctuation, 0, false).end;
+        let end = source.run(from, punctuation, 0, View::Plain).end;
         return if F::TAIL { source.tail(end, F::SLASH) } else { end };
     }
     white_space::<F>(source, start)
 }
 
+/// DeepSeek's pieces but numbers, which are no part of any: the third pass sees no further than the row that the first two left it.
+#[inline(always)]
+fn third_pass<F: Family>(source: &mut impl Source, start: usize) -> usize {
+    let view = if source.class_in(start, View::Kana).0 == 0 { View::Rest } else { View::Kana };
+    let (class, length) = source.class_in(start, view);
+    let first = source.byte(start).unwrap_or(0);
+    if class == OTHER && first < 0x80 {
+        let end = source.letters(start + 1);
+        if end > start + 1 {
+            return end;
+        }
+    }
+    if class & (OTHER | NEWLINE) == 0 {
+        let from = if class == LOWER { start } else { start + length };
+        let end = source.run(from, LOWER, 0, view).end;
+        if end > from {
+            return end;
+        }
+    }
+    let from = start + usize::from(first == b' ');
+    let end = source.run(from, OTHER, 0, view).end;
+    if end > from {
+        return if view == View::Rest { source.tail(end, false) } else { end };
+    }
+    if class != MARK {
+        return white_space::<F>(source, start);
+    }
+    // No alternative takes these, but each takes one before a letter.
+    let run = source.run(start, MARK, 0, view);
+    if source.class_in(run.end, view).0 == LOWER { run.last } else { run.end }
+}
+
 #[inline(always)]
 fn white_space<F: Family>(source: &mut impl Source, start: usize) -> usize {
-    let run = source.run(start, SPACE | NEWLINE, NEWLINE, false);
-    let at_end = source.class(run.end).1 == 0;
+    let run = source.run(start, SPACE | NEWLINE, NEWLINE, View::Plain);
+    let at_end = if F::PASSES { source.class_in(run.end, View::Rest).0 == 0 } else { source.class(run.end).1 == 0 };
     if F::END_FIRST && at_end {
         return run.end;
     }
@@ -293,22 +393,22 @@ fn word<F: Family>(source: &mut impl Source, start: usize, class: u8, length: us
     match F::WORD {
         Word::Spaced => {
             let from = if source.byte(start) == Some(b' ') { after } else { start };
-            let end = source.run(from, LETTER, 0, false).end;
+            let end = source.run(from, LETTER, 0, View::Plain).end;
             (end > from).then_some(end)
         }
         Word::Prefixed => {
             let from = if class & LETTER == 0 { after } else { start };
-            let end = source.run(from, LETTER, 0, false).end;
+            let end = source.run(from, LETTER, 0, View::Plain).end;
             (end > from).then_some(end)
         }
         Word::Marked => {
             if class & LETTER == 0 {
-                let end = source.run(after, LETTER | MARK, 0, false).end;
+                let end = source.run(after, LETTER | MARK, 0, View::Plain).end;
                 if end > after {
                     return Some(end);
                 }
             }
-            let end = source.run(start, LETTER | MARK, 0, false).end;
+            let end = source.run(start, LETTER | MARK, 0, View::Plain).end;
             (end > start).then_some(end)
         }
         Word::Cased => {
@@ -336,8 +436,8 @@ fn word<F: Family>(source: &mut impl Source, start: usize, class: u8, length: us
 /// `[upper caseless mark]*[lower caseless mark]+` with the regex's giving back.
 #[inline(always)]
 fn ends_lower<F: Family>(source: &mut impl Source, from: usize) -> Option<usize> {
-    let head = source.run(from, UPPER | CASELESS | MARK, CASELESS | MARK, F::HAN);
-    let body = source.run(head.end, LOWER | CASELESS | MARK, 0, F::HAN);
+    let head = source.run(from, UPPER | CASELESS | MARK, CASELESS | MARK, F::VIEW);
+    let body = source.run(head.end, LOWER | CASELESS | MARK, 0, F::VIEW);
     if body.end > head.end {
         return Some(body.end);
     }
@@ -347,7 +447,7 @@ fn ends_lower<F: Family>(source: &mut impl Source, from: usize) -> Option<usize>
 /// `[upper caseless mark]+[lower caseless mark]*`, asked only when [`ends_lower`] found nothing: so no lower follows.
 #[inline(always)]
 fn ends_upper<F: Family>(source: &mut impl Source, from: usize) -> Option<usize> {
-    let head = source.run(from, UPPER | CASELESS | MARK, CASELESS | MARK, F::HAN);
+    let head = source.run(from, UPPER | CASELESS | MARK, CASELESS | MARK, F::VIEW);
     (head.end > from).then_some(head.end)
 }
 
