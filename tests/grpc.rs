@@ -48,6 +48,41 @@ async fn counts_are_the_crates_own() {
     assert_eq!(server.stop().await, Ended::Drained);
 }
 
+#[cfg(feature = "templates")]
+#[tokio::test]
+async fn prompts_and_days_are_the_crates_own() {
+    let server = Server::start(ServerConfig::default()).await;
+    let mut client = server.client().await;
+    let body = r#"{"model":"deepseek-chat","messages":[{"role":"system","content":"Sei kürz"},{"role":"user","content":"你好 <|x|>"}]}"#;
+    let request = Request::detect(body.as_bytes()).unwrap().0;
+    let mut texts = Vec::new();
+    for day in ["", "2025-01-31", "2026-11-30"] {
+        let options = CountOptions { as_of: (!day.is_empty()).then(|| day.parse().unwrap()), ..CountOptions::default() };
+        let wire = v1::CountRequest { as_of: day.to_owned(), show_prompt: true, ..count_request(v1::Format::Chat, body) };
+        let count = client.count(wire).await.unwrap();
+        assert_eq!(count.total, Counter::new().count(&request, &options).unwrap().total(), "{day}");
+        let (prompt, own) = (count.prompt.unwrap(), Counter::new().prompt(&request, &options).unwrap());
+        assert_eq!(prompt.text, own.text, "{day}");
+        let range = |from: u64, to: u64| usize::try_from(from).unwrap()..usize::try_from(to).unwrap();
+        let pieces: String = prompt.pieces.iter().map(|piece| &prompt.text[range(piece.start, piece.end)]).collect();
+        assert_eq!(pieces, prompt.text, "pieces cover the text");
+        let user = prompt.pieces.iter().find(|piece| prompt.text[range(piece.start, piece.end)].contains("你好")).unwrap();
+        let part = &count.parts[usize::try_from(user.part.unwrap()).unwrap()];
+        assert_eq!((part.kind(), part.path.as_str()), (v1::PartKind::User, "/messages/1/content"), "{day}");
+        texts.push(prompt.text);
+    }
+    assert_eq!(texts[0], texts[2], "without a day it is the newest");
+    assert_ne!(texts[0], texts[1], "the name stood for another model then");
+
+    let plain = client.count(count_request(v1::Format::Chat, body)).await.unwrap();
+    assert!(plain.prompt.is_none());
+    let odd = v1::CountRequest { as_of: "yesterday".to_owned(), ..count_request(v1::Format::Chat, body) };
+    assert_eq!(client.count(odd).await.unwrap_err().kind(), Kind::InvalidInput);
+    let closed = v1::CountRequest { show_prompt: true, ..count_request(v1::Format::Auto, BODIES[0].1) };
+    assert_eq!(client.count(closed).await.unwrap_err().kind(), Kind::Unsupported);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn budgets_are_the_crates_own() {
     let server = Server::start(ServerConfig::default()).await;

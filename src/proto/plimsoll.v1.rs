@@ -250,6 +250,12 @@ pub struct CountRequest {
     /// Heeded by Count, CountBatch and Budget.
     #[prost(bool, tag = "7")]
     pub keep_prefix: bool,
+    /// The day whose snapshot a name means, YYYY-MM-DD (`deepseek-chat` was V3 and is V4); empty: the newest known.
+    #[prost(string, tag = "8")]
+    pub as_of: ::prost::alloc::string::String,
+    /// Give the prompt as the model gets it. Open-weight models alone: other providers' is not public, and the call is UNIMPLEMENTED.
+    #[prost(bool, tag = "9")]
+    pub show_prompt: bool,
 }
 /// The smallest thing counted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -304,6 +310,31 @@ pub struct CountResponse {
     /// Names this body for a later request that asked to keep it; empty when it was not asked for.
     #[prost(string, tag = "9")]
     pub prefix_id: ::prost::alloc::string::String,
+    /// What `show_prompt` asked for.
+    #[prost(message, optional, tag = "10")]
+    pub prompt: ::core::option::Option<Prompt>,
+}
+/// A prompt as the model gets it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Prompt {
+    /// Special tokens stand in it by their names.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// The text in pieces, in order and without gaps.
+    #[prost(message, repeated, tag = "2")]
+    pub pieces: ::prost::alloc::vec::Vec<PromptPiece>,
+}
+/// A stretch of a prompt that belongs to one part.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromptPiece {
+    /// First byte of the text, and the byte after the last.
+    #[prost(uint64, tag = "1")]
+    pub start: u64,
+    #[prost(uint64, tag = "2")]
+    pub end: u64,
+    /// Index in `parts` (as they are without `totals_only`); absent for framing.
+    #[prost(uint64, optional, tag = "3")]
+    pub part: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CountBatchRequest {

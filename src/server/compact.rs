@@ -130,7 +130,7 @@ impl Given {
     fn read(work: &Work, message: &v1::PlanCompactionRequest) -> Result<Self, Refusal> {
         let counted = message.request.as_ref().ok_or_else(|| Error::invalid("", "the call carries no request"))?;
         let original = body_in(&work.prefixes, counted)?;
-        let (options, _) = options_in(&work.counter, counted, &original)?;
+        let options = options_in(&work.counter, counted, &original)?;
         let given = convert::policy_in(message)?;
         let profile = || work.counter.profile_for(&original.conversation()?, &options);
         let policy = Policy::choose(given.as_ref(), message.target, profile)?;

@@ -6,7 +6,7 @@ pub(super) mod compact;
 pub(super) mod turn;
 
 use crate::budget::{self, Budget, BudgetPolicy, Limit, Margin, Remedy};
-use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, PrefixStore, ReasoningMemory};
+use crate::count::{Confidence, Count, CountOptions, Counter, Part, PartKind, PrefixStore, ReasoningMemory, RenderedPrompt};
 use crate::error::{Error, Result};
 use crate::format::{Format, Request};
 use crate::models::{Choice, Models, Profile, Provider};
@@ -35,13 +35,14 @@ struct Weighed {
     /// Its prefix id; empty when it was not to be kept.
     id: String,
     count: Count,
+    prompt: Option<v1::Prompt>,
     provider: Option<Provider>,
 }
 
 impl Weighed {
-    fn out(&self, message: &v1::CountRequest) -> v1::CountResponse {
+    fn out(self, message: &v1::CountRequest) -> v1::CountResponse {
         let count = count_out(&self.count, self.request.format(), message.totals_only);
-        v1::CountResponse { prefix_id: self.id.clone(), ..count }
+        v1::CountResponse { prefix_id: self.id, prompt: self.prompt, ..count }
     }
 }
 
@@ -55,9 +56,10 @@ fn weigh(counter: &Counter, prefixes: &PrefixStore, message: &v1::CountRequest) 
         }
         (true, prefix) => prefixes.extend(prefix, &payload_in(message.payload.as_ref())?)?,
     };
-    let (options, provider) = options_in(counter, message, &request)?;
+    let options = options_in(counter, message, &request)?;
+    let prompt = message.show_prompt.then(|| counter.prompt(&request, &options)).transpose()?.map(prompt_out);
     let count = counter.count(&request, &options)?;
-    Ok(Weighed { request, id, count, provider })
+    Ok(Weighed { request, id, count, prompt, provider: options.provider })
 }
 
 /// The whole body of a counting call: its payload, behind its prefix if it names one.
@@ -66,8 +68,8 @@ pub(super) fn body_in(prefixes: &PrefixStore, message: &v1::CountRequest) -> Res
     if message.prefix_id.is_empty() { Ok(given) } else { prefixes.join(&message.prefix_id, &given) }
 }
 
-/// How a message wants its body counted, and whose endpoint it names.
-pub(super) fn options_in(counter: &Counter, message: &v1::CountRequest, request: &Request) -> Result<(CountOptions, Option<Provider>)> {
+/// How a message wants its body counted.
+pub(super) fn options_in(counter: &Counter, message: &v1::CountRequest, request: &Request) -> Result<CountOptions> {
     let blank = v1::ModelChoice::default();
     let choice = message.model.as_ref().unwrap_or(&blank);
     let provider = provider_in(&choice.provider)?;
@@ -87,15 +89,8 @@ pub(super) fn options_in(counter: &Counter, message: &v1::CountRequest, request:
     for (signature, tokens) in &message.reasoning_tokens {
         memory.remember(signature, *tokens);
     }
-    let options = CountOptions {
-        model: named.map(str::to_owned),
-        provider: provider.clone(),
-        profile,
-        stream: message.stream,
-        memory: Arc::new(memory),
-        ..CountOptions::default()
-    };
-    Ok((options, provider))
+    let as_of = Some(message.as_of.as_str()).filter(|day| !day.is_empty()).map(str::parse).transpose()?;
+    Ok(CountOptions { model: named.map(str::to_owned), provider, profile, stream: message.stream, as_of, memory: Arc::new(memory) })
 }
 
 /// The body that a message carries.
@@ -213,7 +208,17 @@ fn count_out(count: &Count, format: Format, totals_only: bool) -> v1::CountRespo
         format: format_out(format).into(),
         parts: if totals_only { Vec::new() } else { breakdown.parts().iter().map(part_out).collect() },
         prefix_id: String::new(),
+        prompt: None,
     }
+}
+
+fn prompt_out(prompt: RenderedPrompt) -> v1::Prompt {
+    let pieces = prompt.pieces.into_iter().map(|piece| v1::PromptPiece {
+        start: piece.range.start as u64,
+        end: piece.range.end as u64,
+        part: piece.part.map(|part| part as u64),
+    });
+    v1::Prompt { pieces: pieces.collect(), text: prompt.text }
 }
 
 fn limit_out(limit: Limit) -> i32 {
