@@ -63,6 +63,13 @@ fn classes(out: &Path) {
     };
     let plain = fill(128, &[(r"[\p{Lu}\p{Lt}]", 1), (r"\p{Ll}", 2), (r"[\p{Lm}\p{Lo}]", 4), (r"\p{M}", 8)]);
     table(out, "class", &plain);
+    let mut apart = plain;
+    for (from, to) in ranges(r"\p{Han}") {
+        for class in &mut apart[from as usize..=to as usize] {
+            *class = if *class == 4 { 64 } else { 16 };
+        }
+    }
+    table(out, "apart", &apart);
     let mut passes = fill(8, &[(r"[\p{P}\p{S}]", 128), (r"[\p{L}\p{M}]", 2)]);
     for (from, to) in [(0x3040, 0x30FF), (0x4E00, 0x9FA5)] {
         for class in &mut passes[from..=to] {

@@ -159,8 +159,8 @@ fn recorded_bills() {
             &|host, renderer| renderer.contains("gpt-oss") && ["bedrock", "bedrock-mantle", "cerebras", "llama-cpp"].contains(&host),
             100,
         ),
-        ("gpt-oss on Groq", &|host, renderer| renderer.contains("gpt-oss") && host == "groq", 80),
-        ("Llama 4 on Groq", &|host, renderer| renderer == "template:llama-4" && host == "groq", 85),
+        ("gpt-oss on Groq", &|host, renderer| renderer.contains("gpt-oss") && host == "groq", 90),
+        ("Llama 4 on Groq", &|host, renderer| renderer == "template:llama-4" && host == "groq", 90),
         ("Mistral at home", &|host, _| host == "mistral", 90),
         ("DeepSeek at home", &|host, _| host == "deepseek", 85),
     ];

@@ -184,14 +184,11 @@ fn tokenizer_json_files_as_the_tokenizers_crate() {
         let file = folder.join("tokenizer.json");
         let mut value: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
         tokenizers::canonicalize_value(&mut value).unwrap();
-        let theirs: PipelineTokenizer = match tokenizers::from_json(&value.to_string()) {
-            Ok(theirs) => theirs,
-            // Gemma 2 leaves out byte tokens that are pieces themselves; we complete it, the crate refuses it.
-            Err(e) => {
-                println!("{name}: the crate refuses the file as it stands: {e}");
-                continue;
-            }
-        };
+        // Gemma 2 leaves out the byte token of the tab, which is a piece itself; the crate wants it, and never makes it.
+        if name == "gemma2" {
+            value["model"]["vocab"]["<0x09>"] = 300_000.into();
+        }
+        let theirs: PipelineTokenizer = tokenizers::from_json(&value.to_string()).unwrap();
         let options =
             EncodeOptions { add_special_tokens: false, encode_special_tokens: true, padding: Override::Off, truncation: Override::Off };
         let (mut ids, mut bytes) = (0, 0);

@@ -315,7 +315,7 @@ pub struct CountResponse {
     pub prompt: ::core::option::Option<Prompt>,
 }
 /// A prompt as the model gets it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Prompt {
     /// Special tokens stand in it by their names.
     #[prost(string, tag = "1")]

@@ -136,6 +136,8 @@ pub(super) struct ByClass {
     pub(super) mark: u64,
     /// Numbers and white space.
     pub(super) uncovered: u64,
+    /// Characters that [`classes::APART`] keeps apart.
+    pub(super) apart: u64,
 }
 
 /// Looks up the classes of the characters that start at the bits of `leads`, one by one.
@@ -155,7 +157,14 @@ pub(super) fn classify(block: &[u8; BLOCK], mut leads: u64, class_of: impl Fn(u3
         }
     }
     let of = |class: u8| of[0][class.trailing_zeros() as usize] | of[1][class.trailing_zeros() as usize];
-    ByClass { upper: of(UPPER), lower: of(LOWER), caseless: of(CASELESS), mark: of(MARK), uncovered: of(NUMBER) | of(SPACE) | of(NEWLINE) }
+    ByClass {
+        upper: of(UPPER),
+        lower: of(LOWER),
+        caseless: of(CASELESS),
+        mark: of(MARK),
+        uncovered: of(NUMBER) | of(SPACE),
+        apart: of(NEWLINE),
+    }
 }
 
 /// The classes of a block's wide characters, with all their bytes.
@@ -164,6 +173,7 @@ struct Classes {
     lower: u64,
     caseless: u64,
     mark: u64,
+    apart: u64,
     /// First bytes of characters by their length: two, three, four.
     lengths: [u64; 3],
     /// Where the first character starts that the algebra does not cover.
@@ -175,19 +185,14 @@ struct Classes {
 fn classes_of<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize) -> Classes {
     let wide = C::wide(block);
     let [two, three, four] = wide.leads;
-    let mut found = if F::HAN {
-        // Han characters are none of the algebra's business.
-        classify(block, two | three | four, |code| if classes::is_han(code) { NUMBER } else { classes::of(code) })
-    } else {
-        // DeepSeek's rows of Chinese characters end in the midst of these.
-        let known = if F::PASSES { 0 } else { wide.caseless };
-        let mut found = C::classes(block, (two | three | four) & !known, F::CLASSES);
-        found.caseless |= known;
-        if F::PASSES {
-            found.uncovered |= found.caseless | found.mark;
-        }
-        found
-    };
+    // Some of these are kept apart by DeepSeek and Kimi.
+    let known = if F::PASSES || F::HAN { 0 } else { wide.caseless };
+    let mut found = C::classes(block, (two | three | four) & !known, F::CLASSES);
+    found.caseless |= known;
+    if F::PASSES {
+        found.uncovered |= found.caseless | found.mark;
+        found.apart = std::mem::take(&mut found.upper);
+    }
     // The last character may be cut off by the end of the block.
     let certain = length as u32;
     let cut_off = |leads: u64, bytes: u32| leads & !below(certain.saturating_sub(bytes - 1));
@@ -198,6 +203,7 @@ fn classes_of<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize) -> Cla
         lower: all(found.lower),
         caseless: all(found.caseless),
         mark: all(found.mark),
+        apart: all(found.apart),
         lengths: wide.leads,
         certain: certain.min(found.uncovered.trailing_zeros()),
     }
@@ -207,7 +213,7 @@ fn classes_of<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize) -> Cla
 #[inline(always)]
 pub(super) fn starts<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize, masks: &Masks) -> u64 {
     if masks.wide == 0 {
-        let classes = Classes { upper: 0, lower: 0, caseless: 0, mark: 0, lengths: [0; 3], certain: length as u32 };
+        let classes = Classes { upper: 0, lower: 0, caseless: 0, mark: 0, apart: 0, lengths: [0; 3], certain: length as u32 };
         return starts_of::<F>(block, masks, &classes);
     }
     starts_of::<F>(block, masks, &classes_of::<F, C>(block, length))
@@ -216,15 +222,15 @@ pub(super) fn starts<F: Family, C: Classify>(block: &[u8; BLOCK], length: usize,
 #[inline(always)]
 fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -> u64 {
     let mut certain = classes.certain;
-    let mut upper = masks.upper | classes.upper;
+    let upper = masks.upper | classes.upper;
     let lower = masks.lower | classes.lower;
-    let mut letter = upper | lower | classes.caseless;
-    // Kana and Chinese characters, which DeepSeek keeps apart from all else.
-    let mut apart = 0;
+    // A row of these is a piece.
+    let apart = if F::PASSES || F::HAN { classes.apart } else { 0 };
+    let mut letter = upper | lower;
     if F::PASSES {
         certain = certain.min(masks.control.trailing_zeros());
-        (upper, apart) = (masks.upper, classes.upper);
-        letter = upper | lower;
+    } else {
+        letter |= classes.caseless;
     }
     if matches!(F::WORD, Word::Cased | Word::Marked) {
         // A mark belongs to the letters before it.

@@ -1,13 +1,15 @@
-//! Byte-level vocabularies on the hot core, with what their makers put around it: normalization, added tokens, ids of their own.
+//! Vocabularies on the hot core, with what their makers put around it: normalization, added tokens, ids of their own.
 //!
 //! Built by the store from a [`Recipe`] and prepared tables, whatever file they came from (`tokenizer.json`, tekken, ranks).
-//! Merging and splitting are the core's, but for the digits that Command-R takes out first. Guards invariant 4; the text between added tokens is never copied unless
+//! Merging and splitting are the core's, but for the digits that Command-R takes out first and for texts without a split. Guards invariant 4; the text between added tokens is never copied unless
 //! normalization changes it.
 
+use super::bpe::Scratch;
 use super::classes;
 use super::core::Core;
 use super::engine::Engine;
-use super::prepare::Tables;
+use super::prepare::{NONE, Tables};
+use super::sentencepiece::{Row, Rows};
 use super::split::Split;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Kind, Result};
@@ -15,6 +17,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
 /// How text is cut into pieces.
@@ -32,6 +35,8 @@ pub(super) enum Pieces {
     Gpt2Digits,
     /// Three passes: digits, kana and Chinese characters, the rest.
     DeepSeek,
+    /// None; blanks are written `▁` (Gemma).
+    Sentencepiece,
 }
 
 impl Pieces {
@@ -52,7 +57,8 @@ impl Pieces {
 
     fn split(self) -> Split {
         match self {
-            Self::Gpt2 | Self::Gpt2Digits => Split::Gpt2,
+            // Sentencepiece's texts are cut here, and only merged by the core.
+            Self::Gpt2 | Self::Gpt2Digits | Self::Sentencepiece => Split::Gpt2,
             Self::Llama3 => Split::Llama3,
             Self::DeepSeek => Split::DeepSeek,
             Self::Qwen => Split::Qwen,
@@ -81,8 +87,8 @@ pub(super) struct Recipe {
     pub(super) nfc: bool,
     /// The maker's ids are the tables' moved up by this.
     pub(super) shift: u32,
-    /// The maker's id of each of the tables' ids, where a shift does not say it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The maker's id of each of the tables' ids, where a shift does not say it. Kept beside the tables.
+    #[serde(skip)]
     pub(super) ids: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added: Vec<Added>,
@@ -100,19 +106,20 @@ pub(super) struct ByteLevel {
     name: String,
     core: Core,
     recipe: Recipe,
-    /// The tables' ids of the maker's, where `recipe.ids` maps them.
-    back: HashMap<u32, u32>,
+    /// The tables' ids of the maker's, where `recipe.ids` maps them. Made when it is first asked for.
+    back: OnceLock<HashMap<u32, u32>>,
     /// Finds added tokens, the longest first.
     finder: Option<Regex>,
     added: HashMap<String, u32>,
     added_text: HashMap<u32, String>,
+    /// How texts without a split are cut.
+    rows: Option<Rows>,
 }
 
 impl ByteLevel {
     /// An engine over tables that [`super::prepare::prepare`] made or [`super::prepared`] checked.
     pub(super) fn new(name: &str, tables: Tables, recipe: Recipe) -> Result<Self> {
         let core = Core::new(name, Vocabulary::from_tables(tables), recipe.pieces.split());
-        let back = (0_u32..).zip(&recipe.ids).map(|(inner, outer)| (*outer, inner)).collect();
         let mut matched: Vec<&Added> = recipe.added.iter().filter(|added| added.matched && !added.text.is_empty()).collect();
         // The first alternative that fits wins, and the longest must.
         matched.sort_by_key(|added| std::cmp::Reverse(added.text.len()));
@@ -125,7 +132,8 @@ impl ByteLevel {
         };
         let added = matched.iter().map(|added| (added.text.clone(), added.id)).collect();
         let added_text = recipe.added.iter().map(|added| (added.id, added.text.clone())).collect();
-        Ok(Self { name: name.to_owned(), core, recipe, back, finder, added, added_text })
+        let rows = (recipe.pieces == Pieces::Sentencepiece).then(|| Rows::of(core.vocabulary()));
+        Ok(Self { name: name.to_owned(), core, recipe, back: OnceLock::new(), finder, added, added_text, rows })
     }
 
     /// Calls `each` with every stretch of ordinary text (normalized) and every added token, in order, until it answers `false`.
@@ -150,6 +158,10 @@ impl ByteLevel {
         if self.recipe.nfc && !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
             return Cow::Owned(text.nfc().collect());
         }
+        // To the vocabulary a blank and its stand-in are one.
+        if self.rows.is_some() && text.contains('▁') {
+            return Cow::Owned(text.replace('▁', " "));
+        }
         Cow::Borrowed(text)
     }
 
@@ -158,6 +170,14 @@ impl ByteLevel {
             return self.core.count(text);
         }
         let mut count = 0_usize;
+        if let Some(rows) = &self.rows {
+            rows.for_each(text, |row| match row {
+                Row::Bytes(bytes) => count += bytes.len(),
+                Row::Merged(piece) if piece.len() <= super::bpe::WINDOW => count += self.core.count_piece(piece),
+                Row::Merged(piece) => self.core.encode_long(piece, |ids, _| count += ids.len()),
+            });
+            return count;
+        }
         for_digits(text, |stretch| count += self.core.count(stretch));
         count
     }
@@ -166,6 +186,12 @@ impl ByteLevel {
         let from = ids.len();
         if self.whole_texts() {
             ids.extend(self.core.encode(text));
+        } else if let Some(rows) = &self.rows {
+            let mut scratch = Scratch::default();
+            rows.for_each(text, |row| match row {
+                Row::Bytes(bytes) => ids.extend(bytes.iter().map(|byte| self.core.vocabulary().byte(*byte))),
+                Row::Merged(piece) => self.core.encode_piece(piece, &mut scratch, ids),
+            });
         } else {
             for_digits(text, |stretch| ids.extend(self.core.encode(stretch)));
         }
@@ -176,7 +202,13 @@ impl ByteLevel {
 
     /// Whether the core cuts texts by itself.
     fn whole_texts(&self) -> bool {
-        self.recipe.pieces != Pieces::Gpt2Digits
+        !matches!(self.recipe.pieces, Pieces::Gpt2Digits | Pieces::Sentencepiece)
+    }
+
+    /// The tables' id of one of the maker's.
+    fn inner(&self, id: u32) -> Option<u32> {
+        let ids = || (0_u32..).zip(&self.recipe.ids).filter(|(_, outer)| **outer != NONE);
+        self.back.get_or_init(|| ids().map(|(inner, outer)| (*outer, inner)).collect()).get(&id).copied()
     }
 
     /// The maker's id.
@@ -258,7 +290,7 @@ impl Engine for ByteLevel {
         if let Some(text) = self.added_text.get(&id) {
             return Some(text.clone().into_bytes());
         }
-        let inner = if self.recipe.ids.is_empty() { id.checked_sub(self.recipe.shift)? } else { *self.back.get(&id)? };
+        let inner = if self.recipe.ids.is_empty() { id.checked_sub(self.recipe.shift)? } else { self.inner(id)? };
         self.core.token_bytes(inner)
     }
 

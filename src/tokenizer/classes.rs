@@ -41,6 +41,9 @@ macro_rules! table {
 
 /// The classes named above; exactly one bit is set.
 pub(super) static PLAIN: Table = table!("class");
+/// The same for splits that keep Han runs apart: [`NEWLINE`] Han letters (no other character beyond ASCII has it), [`NUMBER`] the rest of
+/// the script, which the block splitter leaves to the automaton.
+pub(super) static APART: Table = table!("apart");
 /// What DeepSeek's three passes ask, in the same bits. Kana and Chinese characters, as its second pass has them: [`UPPER`] letters
 /// and marks, [`CASELESS`] punctuation and symbols, with [`MARK`] neither of these. Elsewhere: [`LOWER`] letters and marks,
 /// [`OTHER`] punctuation and symbols, [`MARK`] controls and unassigned ones. Numbers and white space as ever.
@@ -90,7 +93,13 @@ pub(super) fn of_ascii(byte: u8) -> u8 {
 }
 
 /// Whether a code point is of the Han script.
+#[inline(always)]
 pub(super) fn is_han(code: u32) -> bool {
+    (0x4E00..0xA000).contains(&code) || in_han(code)
+}
+
+/// By the list of ranges.
+fn in_han(code: u32) -> bool {
     HAN.as_chunks::<8>()
         .0
         .iter()
@@ -123,5 +132,16 @@ mod tests {
             assert_eq!(of(u32::from(byte)), of_ascii(byte), "{byte:#04x}");
         }
         assert!(is_han(0x4F60) && is_han(0x3007) && !is_han(0x3042));
+        for code in 0..=0x10_FFFF {
+            assert_eq!(is_han(code), in_han(code), "U+{code:04X}");
+            let apart = if !in_han(code) {
+                of(code)
+            } else if of(code) == CASELESS {
+                NEWLINE
+            } else {
+                NUMBER
+            };
+            assert_eq!(APART.of(code), apart, "U+{code:04X}");
+        }
     }
 }

@@ -131,7 +131,6 @@ impl Core {
         self.threads = threads;
     }
 
-    #[cfg(test)]
     pub(super) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -163,6 +162,11 @@ impl Core {
     pub(super) fn count_piece(&self, piece: &[u8]) -> usize {
         let pass = Pass { vocabulary: &self.vocabulary, level: self.level, text: piece, limit: usize::MAX };
         missed(pass, piece)
+    }
+
+    /// Appends the ids of one piece of any length.
+    pub(super) fn encode_piece(&self, piece: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) {
+        bpe::encode_piece(&self.vocabulary, piece, scratch, ids);
     }
 
     /// Tokens of one long piece, as they become certain.

@@ -38,6 +38,7 @@ mod rank_file;
 #[allow(unreachable_pub, reason = "public to fuzz targets alone")]
 pub mod reference;
 mod remembering;
+mod sentencepiece;
 mod simd;
 mod split;
 mod store;

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The file's name in the vocabulary's folder.
 pub(super) const FILE: &str = "prepared.tables";
 /// First bytes. The number goes up when what follows, or how tables are prepared, changes.
-const MAGIC: &[u8] = b"plimsoll prepared vocabulary 1\n";
+const MAGIC: &[u8] = b"plimsoll prepared vocabulary 2\n";
 /// Bytes of the checksum at the end.
 const CHECKSUM: usize = 16;
 /// Ids of single bytes and of pairs of bytes.
@@ -27,7 +27,7 @@ const LINES: usize = 4;
 struct Head {
     source: Source,
     recipe: Recipe,
-    lengths: [usize; 8],
+    lengths: [usize; 9],
 }
 
 /// The file that tables were made of.
@@ -63,6 +63,7 @@ pub(super) fn write(source: &Source, recipe: &Recipe, tables: &Tables) -> Option
         tables.whole.len(),
         tables.joins.len(),
         tables.words.len(),
+        recipe.ids.len(),
     ];
     let head = serde_json::to_vec(&Head { source: source.clone(), recipe: recipe.clone(), lengths }).ok()?;
     let mut out = Vec::with_capacity(head.len() + tables.pairs.len() * 72 + tables.text.len() * 2 + (1 << 20));
@@ -77,6 +78,7 @@ pub(super) fn write(source: &Source, recipe: &Recipe, tables: &Tables) -> Option
     out.extend_from_slice(tables.whole.as_flattened());
     out.extend_from_slice(tables.joins.as_flattened());
     out.extend_from_slice(tables.words.as_flattened());
+    out.extend(recipe.ids.iter().flat_map(|id| id.to_le_bytes()));
     let checksum = xxh3_128(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     Some(out)
@@ -112,11 +114,11 @@ fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
     }
     let end = memchr::memchr(b'\n', rest)?;
     let (head, rest) = (rest.get(..end)?, rest.get(end + 1..)?);
-    let head: Head = serde_json::from_slice(head).ok()?;
+    let mut head: Head = serde_json::from_slice(head).ok()?;
     if head.source != *source {
         return None;
     }
-    let [bytes, pairs, filter, offsets, text, whole, joins, words] = head.lengths;
+    let [bytes, pairs, filter, offsets, text, whole, joins, words, ids] = head.lengths;
     let mut rest = rest;
     let tables = Tables {
         bytes: chunks(&mut rest, bytes)?,
@@ -128,6 +130,7 @@ fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
         joins: chunks(&mut rest, joins)?,
         words: chunks(&mut rest, words)?,
     };
+    head.recipe.ids = chunks(&mut rest, ids)?.into_iter().map(u32::from_le_bytes).collect();
     (rest.is_empty() && sound(&tables, &head.recipe)).then_some((tables, head.recipe))
 }
 

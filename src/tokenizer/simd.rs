@@ -225,7 +225,7 @@ mod x86 {
             let leads = leads & !four;
             let mut places = [0_u8; 64];
             // In the order of the characters, not at their places.
-            let (mut upper, mut lower, mut caseless, mut mark, mut uncovered) = (0, 0, 0, 0, 0);
+            let (mut upper, mut lower, mut caseless, mut mark, mut uncovered, mut apart) = (0, 0, 0, 0, 0, 0);
             let characters = leads.count_ones() as usize;
             // SAFETY: reached only from `run_avx512`, into which this is inlined. The load and the store are of whole arrays of 64 bytes;
             // the loads of places are of 16 of them from a multiple of 16 under 64 on. A gather reads four bytes from a code under 2^16,
@@ -260,7 +260,8 @@ mod x86 {
                     lower |= of(classes::LOWER);
                     caseless |= of(classes::CASELESS);
                     mark |= of(classes::MARK);
-                    uncovered |= of(classes::NUMBER | classes::SPACE | classes::NEWLINE);
+                    uncovered |= of(classes::NUMBER | classes::SPACE);
+                    apart |= of(classes::NEWLINE);
                     done += 16;
                 }
                 found.upper |= _pdep_u64(upper, leads);
@@ -268,6 +269,7 @@ mod x86 {
                 found.caseless |= _pdep_u64(caseless, leads);
                 found.mark |= _pdep_u64(mark, leads);
                 found.uncovered |= _pdep_u64(uncovered, leads);
+                found.apart |= _pdep_u64(apart, leads);
             }
             found
         }

@@ -69,7 +69,13 @@ pub(super) trait Family {
     /// What letters of words are looked up in.
     const VIEW: View = if Self::HAN { View::NoHan } else { View::Plain };
     /// What the block splitter looks characters up in.
-    const CLASSES: &'static classes::Table = if Self::PASSES { &classes::PASSES } else { &classes::PLAIN };
+    const CLASSES: &'static classes::Table = if Self::PASSES {
+        &classes::PASSES
+    } else if Self::HAN {
+        &classes::APART
+    } else {
+        &classes::PLAIN
+    };
 }
 
 macro_rules! family {

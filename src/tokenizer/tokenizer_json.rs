@@ -1,4 +1,4 @@
-//! `tokenizer.json` files that the hot core can serve: byte-level pair encoding whose split it knows.
+//! `tokenizer.json` files that the hot core can serve: byte-level pair encoding whose split it knows, and sentencepiece's without one.
 //!
 //! Called by the store when a vocabulary is added or its prepared tables are gone. The core merges by one order of tokens, the
 //! file lists pairs; they are the same exactly when the pair that each token arises from stands where the token first does, and once.
@@ -10,7 +10,7 @@ use super::prepare::{self, NONE, Tables};
 use super::split::Split;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Kind, Result};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -147,20 +147,38 @@ pub(super) fn read(name: &str, json: &str) -> Result<Reading> {
     let file: File<'_> =
         serde_json::from_str(json).map_err(|e| bad(&format!("line {} column {}: {}", e.line(), e.column(), reason(&e))))?;
     let other = |why| Ok(Reading::Other(why));
-    let Some(pieces) = pieces(file.pre_tokenizer.as_ref()) else { return other("its split is not one that the core knows") };
-    let Some(nfc) = normalizer(file.normalizer.as_ref()) else { return other("its normalizer is not one that the core knows") };
+    let style = if file.model.byte_fallback == Some(true) { Style::Sentencepiece } else { Style::ByteLevel };
+    let (pieces, nfc) = match style {
+        Style::Sentencepiece => {
+            if !blanks_are_letters(file.normalizer.as_ref(), file.pre_tokenizer.as_ref()) {
+                return other("its normalizer is not one that the core knows");
+            }
+            (Pieces::Sentencepiece, false)
+        }
+        Style::ByteLevel => {
+            let Some(pieces) = pieces(file.pre_tokenizer.as_ref()) else { return other("its split is not one that the core knows") };
+            let Some(nfc) = normalizer(file.normalizer.as_ref()) else { return other("its normalizer is not one that the core knows") };
+            (pieces, nfc)
+        }
+    };
+    // Those that are found in normalized text are found last.
+    if style == Style::Sentencepiece && file.added_tokens.iter().any(|token| token.normalized) {
+        return other("its added tokens are found in normalized text");
+    }
     let Some(added) = added(file.added_tokens, nfc) else { return other("its added tokens take white space with them") };
     let model = file.model;
     let empty = |text: &Option<String>| text.as_ref().is_none_or(String::is_empty);
     let plain = model.kind.as_deref().is_none_or(|kind| kind == "BPE")
         && model.dropout.is_none_or(|dropout| dropout.is_null())
         && empty(&model.continuing_subword_prefix)
-        && empty(&model.end_of_word_suffix)
-        && model.byte_fallback != Some(true);
+        && empty(&model.end_of_word_suffix);
     let Some(vocabulary) = model.vocab.0.filter(|_| plain) else { return other("its model is not plain byte pair encoding") };
     let whole = model.ignore_merges == Some(true);
-    let Some(ordered) = order(&vocabulary, &model.merges, whole).map_err(|why| bad(&why))? else {
-        return other("its tokens are not byte-level");
+    if whole && style == Style::Sentencepiece {
+        return other("its model is not plain byte pair encoding");
+    }
+    let Some(ordered) = order(&vocabulary, &model.merges, whole, style).map_err(|why| bad(&why))? else {
+        return other("its tokens are not bytes");
     };
     let Ok(tables) = prepare::prepare(&ordered.tokens) else { return other("its tokens don't fit the core") };
     let Some(tables) = proven(tables, &ordered, whole) else { return other("its merges are not in the order of its tokens") };
@@ -228,6 +246,38 @@ fn normalizer(value: Option<&Value>) -> Option<bool> {
     }
 }
 
+/// Whether all that is done to text is to write blanks as `▁`: a split at blanks then finds none.
+fn blanks_are_letters(normalizer: Option<&Value>, split: Option<&Value>) -> bool {
+    let at_blanks = |value: &Value| value.get("pattern").and_then(|pattern| pattern.get("String")).and_then(Value::as_str) == Some(" ");
+    let kind = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
+    normalizer.is_some_and(|value| {
+        kind(value).as_deref() == Some("Replace") && at_blanks(value) && value.get("content").and_then(Value::as_str) == Some("▁")
+    }) && split.is_none_or(|value| {
+        value.is_null()
+            || (kind(value).as_deref() == Some("Split") && at_blanks(value) && value.get("invert").and_then(Value::as_bool) != Some(true))
+    })
+}
+
+/// How a vocabulary writes its tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Style {
+    /// GPT-2's printable stand-ins for bytes.
+    #[default]
+    ByteLevel,
+    /// As they are, but `▁` for a blank and `<0xAB>` for a byte of a character that is no token.
+    Sentencepiece,
+}
+
+impl Style {
+    /// The bytes behind a token; `None` when it is not of this style.
+    fn bytes_of(self, token: &str) -> Option<Vec<u8>> {
+        match self {
+            Self::ByteLevel => bytes_of(token),
+            Self::Sentencepiece => (!token.contains(' ')).then(|| token.replace('▁', " ").into_bytes()),
+        }
+    }
+}
+
 /// Added tokens, when all that are found in text are found as they stand.
 fn added(tokens: Vec<AddedToken>, nfc: bool) -> Option<Vec<Added>> {
     tokens
@@ -250,6 +300,9 @@ struct Ordered {
     inner: Vec<u32>,
     /// Left, right and joined token of every merge, by the file's ids.
     merges: Vec<[u32; 3]>,
+    style: Style,
+    /// How many of the tokens, the first ones, need no merge of the file: bytes, and characters put together of them.
+    given: usize,
 }
 
 impl Ordered {
@@ -257,13 +310,88 @@ impl Ordered {
     fn place(&mut self, token: &str, id: u32) -> bool {
         let Some(slot) = usize::try_from(id).ok().and_then(|id| self.inner.get_mut(id)) else { return false };
         if *slot == NONE {
-            let Some(bytes) = bytes_of(token) else { return false };
+            let Some(bytes) = self.style.bytes_of(token) else { return false };
             let Ok(at) = u32::try_from(self.tokens.len()) else { return false };
             *slot = at;
             self.tokens.push((bytes, at));
             self.ids.push(id);
         }
         true
+    }
+
+    /// Gives bytes that the file has no token for a place.
+    fn place_part(&mut self, bytes: &[u8]) -> bool {
+        let Ok(at) = u32::try_from(self.tokens.len()) else { return false };
+        self.tokens.push((bytes.to_vec(), at));
+        self.ids.push(NONE);
+        true
+    }
+
+    /// Places what sentencepiece starts from: characters, after the bytes and the beginnings that they are put together of. A byte is its
+    /// character where that is a token. `false` when a byte has no token.
+    fn place_characters(&mut self, ids: &FxHashMap<&str, u32>, by_id: &[(u32, &str)]) -> bool {
+        for byte in 0..=255_u8 {
+            let written = match byte {
+                b' ' => "▁".to_owned(),
+                0..0x80 => char::from(byte).to_string(),
+                _ => String::new(),
+            };
+            let Some(id) = ids.get(written.as_str()).or_else(|| ids.get(format!("<0x{byte:02X}>").as_str())) else { return false };
+            let Some((slot, at)) = self.inner.get_mut(*id as usize).zip(u32::try_from(self.tokens.len()).ok()) else { return false };
+            *slot = at;
+            self.tokens.push((vec![byte], at));
+            self.ids.push(*id);
+        }
+        let mut beginnings: FxHashSet<&[u8]> = FxHashSet::default();
+        for (id, token) in by_id.iter().filter(|(_, token)| token.len() > 1 && token.chars().nth(1).is_none() && *token != "▁") {
+            for length in 2..token.len() {
+                let beginning = &token.as_bytes()[..length];
+                if beginnings.insert(beginning) && !self.place_part(beginning) {
+                    return false;
+                }
+            }
+            if !self.place(token, *id) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the file's merges, in their order, make any of these tokens of its characters. `None` when that can't be told.
+    fn any_made(&self, tokens: &[u32]) -> Option<bool> {
+        let mut ranks: FxHashMap<(u32, u32), (usize, u32)> = FxHashMap::with_capacity_and_hasher(self.merges.len(), FxBuildHasher);
+        for (rank, [left, right, token]) in self.merges.iter().enumerate() {
+            ranks.entry((self.inner(*left)?, self.inner(*right)?)).or_insert((rank, self.inner(*token)?));
+        }
+        let characters: FxHashMap<&[u8], u32> = self.tokens.iter().take(self.given).map(|(bytes, id)| (bytes.as_slice(), *id)).collect();
+        for token in tokens {
+            let text = std::str::from_utf8(&self.tokens.get(*token as usize)?.0).ok()?;
+            let mut parts = Vec::new();
+            for c in text.chars() {
+                match characters.get(c.encode_utf8(&mut [0; 4]).as_bytes()) {
+                    Some(id) => parts.push(*id),
+                    // Its bytes merge with nothing.
+                    None => break,
+                }
+            }
+            if parts.len() < text.chars().count() {
+                continue;
+            }
+            while let Some((_, made, at)) = parts
+                .iter()
+                .zip(parts.iter().skip(1))
+                .enumerate()
+                .filter_map(|(at, (left, right))| ranks.get(&(*left, *right)).map(|(rank, made)| (*rank, *made, at)))
+                .min_by_key(|(rank, _, at)| (*rank, *at))
+            {
+                parts[at] = made;
+                parts.remove(at + 1);
+            }
+            if parts.len() == 1 {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 
     fn inner(&self, id: u32) -> Option<u32> {
@@ -273,7 +401,7 @@ impl Ordered {
 
 /// The tokens in the order in which the core must merge them: single bytes, then each where a merge first makes it, then (where a
 /// piece that is a token needs no merges) the rest. `None` when a token that counts isn't byte-level.
-fn order(vocabulary: &[(Text<'_>, u32)], merges: &[Merge<'_>], whole: bool) -> Result<Option<Ordered>, String> {
+fn order(vocabulary: &[(Text<'_>, u32)], merges: &[Merge<'_>], whole: bool, style: Style) -> Result<Option<Ordered>, String> {
     let mut ids: FxHashMap<&str, u32> = FxHashMap::with_capacity_and_hasher(vocabulary.len(), FxBuildHasher);
     let mut by_id: Vec<(u32, &str)> = Vec::with_capacity(vocabulary.len());
     for (token, id) in vocabulary {
@@ -289,22 +417,35 @@ fn order(vocabulary: &[(Text<'_>, u32)], merges: &[Merge<'_>], whole: bool) -> R
     let Some(limit) = by_id.last().and_then(|(id, _)| usize::try_from(*id).ok()).filter(|last| *last < prepare::ID_LIMIT as usize) else {
         return Ok(None);
     };
-    let mut out = Ordered { inner: vec![NONE; limit + 1], merges: Vec::with_capacity(merges.len()), ..Ordered::default() };
-    // A single character that stands for no byte (Command-R has a rocket) is never met in byte-level text.
-    for (id, token) in by_id.iter().filter(|(_, token)| token.chars().nth(1).is_none() && bytes_of(token).is_some()) {
-        if !out.place(token, *id) {
-            return Ok(None);
+    let mut out = Ordered { inner: vec![NONE; limit + 1], merges: Vec::with_capacity(merges.len()), style, ..Ordered::default() };
+    match style {
+        Style::ByteLevel => {
+            // A single character that stands for no byte (Command-R has a rocket) is never met in byte-level text.
+            for (id, token) in by_id.iter().filter(|(_, token)| token.chars().nth(1).is_none() && bytes_of(token).is_some()) {
+                if !out.place(token, *id) {
+                    return Ok(None);
+                }
+            }
+        }
+        Style::Sentencepiece => {
+            if !out.place_characters(&ids, &by_id) {
+                return Ok(None);
+            }
         }
     }
+    out.given = out.tokens.len();
+    // A byte stands for a part of a character that is no token: it merges with nothing.
+    let is_byte = |token: &str| style == Style::Sentencepiece && token.len() == 6 && token.starts_with("<0x") && token.ends_with('>');
     let mut joined = String::new();
     for (number, Merge(left, right)) in merges.iter().enumerate() {
         joined.clear();
         joined.push_str(left);
         joined.push_str(right);
+        let bytes = [&**left, &**right, joined.as_str()].into_iter().any(is_byte);
         let (Some(left), Some(right), Some(id)) = (ids.get(&**left), ids.get(&**right), ids.get(joined.as_str())) else {
             return Err(format!("its merge {number} names a token that it doesn't have"));
         };
-        if !out.place(&joined, *id) {
+        if bytes || !out.place(&joined, *id) {
             return Ok(None);
         }
         out.merges.push([*left, *right, *id]);
@@ -322,6 +463,8 @@ fn order(vocabulary: &[(Text<'_>, u32)], merges: &[Merge<'_>], whole: bool) -> R
 fn proven(tables: Tables, ordered: &Ordered, whole_pieces: bool) -> Option<Tables> {
     let mut whole = tables.whole.iter().map(|id| u32::from_le_bytes(*id)).collect::<Vec<_>>().into_iter().peekable();
     let vocabulary = Vocabulary::from_tables(tables);
+    let mut unmade = Vec::new();
+    let given = u32::try_from(ordered.given).ok()?;
     // How often each token's own pair was seen, and whether any merge makes it.
     let mut seen = vec![(0_u8, false); ordered.tokens.len()];
     let mut last = None;
@@ -339,6 +482,17 @@ fn proven(tables: Tables, ordered: &Ordered, whole_pieces: bool) -> Option<Table
     }
     for ((token, id), (seen, merged)) in ordered.tokens.iter().zip(seen) {
         let is_whole = whole.next_if_eq(id).is_some();
+        if *id < given {
+            // A character must come of its bytes.
+            if is_whole {
+                return None;
+            }
+            continue;
+        }
+        if is_whole && !whole_pieces && ordered.style == Style::Sentencepiece {
+            unmade.push(*id);
+            continue;
+        }
         // A token within merging's reach is made by its own pair, which is listed once. One out of reach may be listed with pairs that
         // never meet; it counts where a whole piece needs no merges.
         let fine = if is_whole { whole_pieces && seen == 0 } else { merged && seen == 1 };
@@ -346,7 +500,14 @@ fn proven(tables: Tables, ordered: &Ordered, whole_pieces: bool) -> Option<Table
             return None;
         }
     }
-    Some(vocabulary.into_tables())
+    if !unmade.is_empty() && ordered.any_made(&unmade)? {
+        return None;
+    }
+    let mut tables = vocabulary.into_tables();
+    if !whole_pieces {
+        tables.whole.clear();
+    }
+    Some(tables)
 }
 
 /// The bytes behind GPT-2's printable stand-ins; `None` when a character is none of them.

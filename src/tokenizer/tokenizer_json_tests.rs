@@ -73,9 +73,72 @@ fn what_the_core_would_serve_otherwise_than_published_is_left_alone() {
     other["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "NFC"}]});
     other["added_tokens"] = json!([{"id": 300, "content": "<x>", "special": false, "lstrip": true}]);
     assert!(refused(&other).contains("added"));
-    let mut sentencepiece = file(&[], &json!([]));
-    sentencepiece["model"]["byte_fallback"] = json!(true);
-    assert!(refused(&sentencepiece).contains("model"));
+    let mut prefixed = sentencepiece(&[], &json!([]));
+    prefixed["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, prefixed["normalizer"]]});
+    assert!(refused(&prefixed).contains("normalizer"));
+    // A byte that merges, a blank in a token, a byte without a token.
+    assert!(refused(&sentencepiece(&["a", "a<0x80>"], &json!([["a", "<0x80>"]]))).contains("bytes"));
+    assert!(refused(&sentencepiece(&["a", " ", "a "], &json!([["a", " "]]))).contains("bytes"));
+    let mut without = sentencepiece(&[], &json!([]));
+    without["model"]["vocab"].as_object_mut().unwrap().remove("<0x80>");
+    assert!(refused(&without).contains("bytes"));
+    // The own pair of `abc` is not listed, and the core would merge it.
+    assert!(refused(&sentencepiece(&["a", "b", "c", "ab", "bc", "abc"], &json!(["b c", "a b", "ab c"]))).contains("order"));
+}
+
+/// A byte's token each, then `extra` tokens in order, without a split.
+fn sentencepiece(extra: &[&str], merges: &Value) -> Value {
+    let names = (0..=255_u8).map(|byte| format!("<0x{byte:02X}>")).chain(extra.iter().map(|token| (*token).to_owned()));
+    let vocabulary: serde_json::Map<_, _> = names.zip(0_u32..).map(|(token, id)| (token, id.into())).collect();
+    json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false},
+        "model": {"type": "BPE", "byte_fallback": true, "fuse_unk": true, "unk_token": "<0x00>", "vocab": vocabulary, "merges": merges},
+    })
+}
+
+/// Tokens of which `abcd` is listed with a pair that never meets, as `b` and `c` merge first.
+fn characters() -> Value {
+    let tokens = ["▁", "a", "b", "c", "d", "é", "你", "▁a", "ab", "bc", "cd", "abcd", "é你", "▁▁"];
+    sentencepiece(&tokens, &json!(["▁ ▁", "▁ a", "b c", "a b", "c d", "ab cd", "é 你"]))
+}
+
+#[test]
+fn characters_merge_where_they_are_tokens_and_are_bytes_where_not() {
+    let file = characters();
+    assert_eq!(encode(&file, " ab"), [263, 258]);
+    assert_eq!(encode(&file, "ab é你"), [264, 256, 268]);
+    assert_eq!(encode(&file, "你好z"), [262, 0xE5, 0xA5, 0xBD, 0x7A]);
+    assert_eq!(encode(&file, "▁a   "), [263, 269, 256]);
+    assert_eq!(encode(&file, "abcd"), [257, 265, 260]);
+    let Reading::Core(tables, recipe) = read("small", &file.to_string()).unwrap() else { panic!("not the core's") };
+    let engine = ByteLevel::new("small", *tables, recipe).unwrap();
+    let text = "a 你好 é你 z";
+    assert_eq!(engine.decode(&engine.encode(text)).unwrap(), text.as_bytes());
+    assert_eq!((engine.count(text), engine.count_within(text, 3)), (engine.encode(text).len(), None));
+}
+
+#[cfg(feature = "huggingface")]
+#[test]
+fn rows_without_a_split_are_as_the_tokenizers_crate_has_them() {
+    use crate::tokenizer::core_tests::Random;
+    use crate::tokenizer::huggingface::{HuggingFace, canonical};
+    let file = characters().to_string();
+    let theirs = HuggingFace::from_canonical("small", &canonical("small", &file).unwrap()).unwrap();
+    let Reading::Core(tables, recipe) = read("small", &file).unwrap() else { panic!("not the core's") };
+    let ours = ByteLevel::new("small", *tables, recipe).unwrap();
+    let seed = 0x5EED_0020;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let atoms = ["a", "b", "c", "d", " ", "  ", "é", "你", "好", "你", "▁", "z", "\n", "<0x61>", "😀", "\u{7f}", "abcd"];
+    for _ in 0..3_000 {
+        let text: String = (0..random.below(30)).map(|_| random.pick(&atoms)).collect();
+        let expected = theirs.encode(&text);
+        assert_eq!(ours.encode(&text), expected, "{text:?}");
+        assert_eq!(ours.count(&text), expected.len(), "{text:?}");
+    }
 }
 
 #[test]

@@ -207,8 +207,12 @@ impl Vocabulary {
         self.text.get(at(id)?..at(id + 1)?).filter(|bytes| !bytes.is_empty())
     }
 
+    /// All tokens, by id.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.limit()).filter_map(|id| self.token(id))
+    }
+
     /// Ids run from 0 to below this; some may be unused.
-    #[cfg(test)]
     pub(super) fn limit(&self) -> u32 {
         u32::try_from(self.offsets.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
