@@ -153,6 +153,14 @@ fn real_texts() -> Vec<String> {
     if texts.is_empty() {
         println!("no recorded texts; random ones only");
     }
+    for name in ["chinese", "multi"] {
+        let path = format!("{}/../shared/corpora/{name}.txt.gz", env!("CARGO_MANIFEST_DIR"));
+        let Ok(file) = std::fs::File::open(path) else { continue };
+        let mut corpus = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut corpus).unwrap();
+        let characters: Vec<char> = corpus.chars().take(200_000).collect();
+        texts.extend(characters.chunks(700).map(|chunk| chunk.iter().collect::<String>()));
+    }
     texts.sort();
     texts.dedup();
     // Base64 of pictures says nothing more after its first kilobytes.

@@ -361,6 +361,25 @@ fn texts_of_tokens_and_scripts_are_counted_as_published() {
 }
 
 #[test]
+fn a_part_of_a_row_is_no_token_that_only_a_whole_piece_can_be() {
+    // A blank and the first byte of the character merge first, so that the two together are a token only alone.
+    let more: [&[u8]; 7] = [b" \xE7", b"\xE7\x8E", "王".as_bytes(), " 王".as_bytes(), "王王".as_bytes(), b"\xE5\x91", "命".as_bytes()];
+    let tokens = (0..=255_u8).map(|byte| vec![byte]).chain(more.map(<[u8]>::to_vec));
+    let ranks: Vec<(Vec<u8>, u32)> = tokens.zip(0..).collect();
+    let regex = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let theirs = CoreBPE::new(ranks.iter().cloned().collect(), rustc_hash::FxHashMap::default(), regex).unwrap();
+    let ours = Core::from_ranks("whole", &ranks, Split::Llama3).unwrap();
+    assert_eq!((ours.count(" 王"), ours.count(" 王命")), (1, 4));
+    let seed = 0x5EED_000A;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for _ in 0..pieces() {
+        let text: String = (0..random.below(80)).map(|_| random.pick(&[" ", "王", "命", "a", "!", "王王", " 王"])).collect();
+        same(&ours, &Theirs::Whole(theirs.clone()), &text);
+    }
+}
+
+#[test]
 fn a_cache_that_grows_and_overflows_never_guesses() {
     let seed = 0x5EED_0008;
     println!("seed {seed:#x}");

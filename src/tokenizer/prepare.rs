@@ -101,8 +101,9 @@ pub(crate) const JOIN_WORDS: usize = (1 << (JOIN_BITS - 6)) + (1 << 10);
 ///
 /// Merging never joins the bytes on two sides of a border that no token of the vocabulary lies across. So the row's tokens are
 /// those of its parts. A pair's bit is set when some token holds the two characters, or the first and the beginning of
-/// the second; a character's own bit when some token joins it to a part of a character whose rest is not known. Bits are
-/// shared, by hash: one that is set for another pair costs a cut and nothing else.
+/// the second; a character's own bit when some token joins it to a part of a character whose rest is not known, or when it is in a
+/// token that merging can't produce: only a whole piece is such a token, never a part. Bits are shared, by hash: one that is
+/// set for another pair costs a cut and nothing else.
 #[derive(Clone, Copy)]
 pub(crate) struct Joins<'a>(pub(crate) &'a [[u8; 8]; JOIN_WORDS]);
 
@@ -135,10 +136,14 @@ const fn alone_bit(character: u32) -> usize {
     (1 << JOIN_BITS) | ((character >> 4 & 0xF000) | (character >> 2 & 0xFC0) | (character & 0x3F)) as usize
 }
 
+/// Bytes as a number, the first one highest.
+fn code_of(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte))
+}
+
 /// The bits of [`Joins`] for the borders inside a token.
 fn join(token: &[u8], set: &mut impl FnMut(usize)) {
     let lead = |byte: u8| byte & 0xC0 != 0x80;
-    let code = |bytes: &[u8]| bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte));
     for border in 1..token.len() {
         let (before, after) = token.split_at(border);
         if after[0] & 0xF0 != 0xE0 {
@@ -146,7 +151,7 @@ fn join(token: &[u8], set: &mut impl FnMut(usize)) {
         }
         // The characters on the right, as far as the token tells.
         let known = &after[..after.len().min(3)];
-        let first = code(known) << (8 * (3 - known.len()));
+        let first = code_of(known) << (8 * (3 - known.len()));
         let free = 64_u32.pow(3 - known.len() as u32);
         let rights = (0..free).map(|low| match known.len() {
             3 => first,
@@ -157,7 +162,7 @@ fn join(token: &[u8], set: &mut impl FnMut(usize)) {
         let left = (1..=before.len().min(4)).find(|length| lead(before[before.len() - length]));
         match left {
             Some(3) if before[before.len() - 3] & 0xF0 == 0xE0 => {
-                let left = code(&before[before.len() - 3..]);
+                let left = code_of(&before[before.len() - 3..]);
                 if known.len() == 1 {
                     set(alone_bit(left));
                 } else {
@@ -260,8 +265,16 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
     }
 
     let mut joins = vec![0_u64; JOIN_WORDS];
+    let mut set = |bit: usize| joins[bit >> 6] |= 1 << (bit & 63);
     for bytes in &by_id {
-        join(bytes, &mut |bit| joins[bit >> 6] |= 1 << (bit & 63));
+        join(bytes, &mut set);
+    }
+    // A part of a row must not be taken for a token that only a whole piece can be.
+    for id in &whole {
+        let token = by_id[u32::from_le_bytes(*id) as usize];
+        for character in token.windows(3).filter(|bytes| bytes[0] & 0xF0 == 0xE0) {
+            set(alone_bit(code_of(character)));
+        }
     }
 
     let words = words(&by_id);
