@@ -127,7 +127,6 @@ pub(super) struct Slot {
 
 /// What a policy comes to for a request.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "made once a request and taken apart at once")]
 pub enum Decision {
     /// It fits: nothing is done.
     Nothing {
