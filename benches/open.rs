@@ -5,6 +5,7 @@
 //! one thread, the best of many rounds; a row stands only when all give the same counts.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its table, and must stop when it can't set up")]
+#![allow(clippy::cast_precision_loss, reason = "bytes of a corpus")]
 
 use plimsoll::{AddOptions, Tokenizer, VocabularyStore};
 use std::hint::black_box;
