@@ -11,19 +11,20 @@ use crate::json_text::{Style, dumps};
 use crate::models::Provider;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Marker tokens around a declaration, call or response of 3.x.
 pub(super) const MARKERS: u64 = 2;
 
 /// What a call weighs.
-pub(super) fn call(call: &ToolCall<'_>, generation: Generation, mode: Mode, measure: &Measure) -> Weight {
+pub(super) fn call(call: &ToolCall<'_>, generation: Generation, mode: Mode, measure: &Measure<'_>) -> Weight {
     let arguments = match call.arguments {
         Arguments::Json(value) => Cow::Borrowed(value),
         // A gateway parses the text into arguments; what is no JSON object stays text.
         Arguments::Text(text) => Cow::Owned(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))),
         Arguments::None => Cow::Owned(Value::Object(Map::new())),
     };
-    match mode {
+    measure.value(&["call", mode.label(), call.name], &arguments, || match mode {
         Mode::Strings => measure.text(call.name) + values::strings(&arguments, measure),
         Mode::Prompt if generation == Generation::TwoFive => measure.text(&python_call(call.name, &arguments)),
         Mode::Prompt => {
@@ -31,7 +32,7 @@ pub(super) fn call(call: &ToolCall<'_>, generation: Generation, mode: Mode, meas
             values::gemma(&arguments, &mut text);
             measure.marked(&text) + Weight::exact(MARKERS)
         }
-    }
+    })
 }
 
 /// `print(default_api.NAME(key = value, …))`.
@@ -55,14 +56,14 @@ pub(super) fn result(
     name: &str,
     provider: Option<&Provider>,
     (generation, mode): (Generation, Mode),
-    measure: &Measure,
+    measure: &Measure<'_>,
 ) -> Weight {
     let response = response(result, name, provider);
     // How a gateway wraps a text on its way to AI Studio is not settled: six tokens apart at most.
     let wrapped = mode == Mode::Prompt && matches!(response, Cow::Owned(_)) && !result.content.is_empty();
     let slack = if wrapped { Weight::calibrated(0, 6) } else { Weight::exact(0) };
     slack
-        + match mode {
+        + measure.value(&["result", mode.label(), name], &response, || match mode {
             Mode::Strings => measure.text(name) + values::strings(&response, measure),
             Mode::Prompt if generation == Generation::TwoFive => {
                 let mut text = String::from("{");
@@ -77,7 +78,7 @@ pub(super) fn result(
                 values::gemma(&response, &mut text);
                 measure.marked(&text) + Weight::exact(MARKERS)
             }
-        }
+        })
 }
 
 /// The `response` object: as sent in Gemini's format; for a gateway's chat result the object that
@@ -104,13 +105,17 @@ fn response<'a>(result: &ToolResult<'a>, name: &str, provider: Option<&Provider>
     Cow::Owned(Value::Object(object))
 }
 
-/// The tool's name behind a result that carries only its call's id.
-pub(super) fn name_of<'a>(id: Option<&str>, messages: &'a [Message<'a>]) -> Option<&'a str> {
-    let id = id?;
-    messages.iter().flat_map(|message| &message.items).find_map(|item| match &item.body {
-        ItemBody::ToolCall(call) if call.id == Some(id) => Some(call.name),
-        _ => None,
-    })
+/// The tools' names by the ids of their calls, for results that carry only an id. Of an id given twice the first call counts.
+pub(super) fn names<'a>(messages: &'a [Message<'a>]) -> HashMap<&'a str, &'a str> {
+    let mut names = HashMap::new();
+    for item in messages.iter().flat_map(|message| &message.items) {
+        if let ItemBody::ToolCall(call) = &item.body
+            && let Some(id) = call.id
+        {
+            names.entry(id).or_insert(call.name);
+        }
+    }
+    names
 }
 
 #[cfg(test)]

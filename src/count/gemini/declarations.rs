@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// What a declaration weighs.
-pub(super) fn weigh(tool: &Tool<'_>, format: Format, generation: Generation, mode: Mode, measure: &Measure) -> Result<Weight> {
+pub(super) fn weigh(tool: &Tool<'_>, format: Format, generation: Generation, mode: Mode, measure: &Measure<'_>) -> Result<Weight> {
     let description = tool.description.unwrap_or_default();
     let weight = match mode {
         Mode::Strings => {

@@ -26,6 +26,16 @@ pub(super) enum Mode {
     Prompt,
 }
 
+impl Mode {
+    /// A word for it.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Strings => "strings",
+            Self::Prompt => "prompt",
+        }
+    }
+}
+
 impl Generation {
     /// By the number in the profile's id, else in its renderer's name; unknown ones count as the newest.
     pub(super) fn of(profile: &Profile) -> Self {

@@ -16,10 +16,11 @@ mod text;
 mod values;
 
 use super::render::RenderContext;
-use super::{Breakdown, Confidence, Part, PartKind};
+use super::{Breakdown, Confidence, Part, PartKind, TextMemory};
 use crate::error::Result;
 use crate::format::{Format, Item, ItemBody, Message, ResponseFormat, Role, ToolKind};
 use family::{Generation, Mode};
+use std::collections::HashMap;
 use text::{Measure, Weight};
 
 /// Most tokens of thoughts that a gateway was seen to give back for one call.
@@ -27,9 +28,16 @@ const HIDDEN_THOUGHTS: u64 = 80;
 
 pub(super) fn render(context: &RenderContext<'_>) -> Result<Breakdown> {
     let generation = Generation::of(context.profile);
-    let measure = Measure::new(context.tokenizer, generation)?;
+    // Both modes weigh the same texts: each is weighed once.
+    let own = TextMemory::default();
+    let tokenizer = |name: &str| {
+        let tokenizer = (context.tokenizer)(name)?;
+        Ok(if context.known.is_some() { tokenizer } else { own.tokenizer(&tokenizer) })
+    };
+    let measure = Measure::new(&tokenizer, generation, (context.known.unwrap_or(&own), context.known.is_some()))?;
+    let names = calls::names(&context.conversation.messages);
     let hint = family::mode(generation, context.provider);
-    let render = |mode| Renderer { context, generation, mode, measure: &measure, out: Breakdown::default() }.run();
+    let render = |mode| Renderer { context, generation, mode, measure: &measure, names: &names, out: Breakdown::default() }.run();
     let mut breakdown = render(hint.unwrap_or(Mode::Prompt))?;
     if hint.is_none() {
         let other = render(Mode::Strings)?;
@@ -49,7 +57,9 @@ struct Renderer<'a> {
     context: &'a RenderContext<'a>,
     generation: Generation,
     mode: Mode,
-    measure: &'a Measure,
+    measure: &'a Measure<'a>,
+    /// Names of calls by id.
+    names: &'a HashMap<&'a str, &'a str>,
     out: Breakdown,
 }
 
@@ -149,7 +159,7 @@ impl Renderer<'_> {
                 }
             }
             ItemBody::ToolResult(result) => {
-                let name = result.name.or_else(|| calls::name_of(result.call_id, &self.context.conversation.messages));
+                let name = result.name.or_else(|| self.names.get(result.call_id?).copied());
                 let weight =
                     calls::result(result, name.unwrap_or_default(), self.context.provider, (self.generation, self.mode), self.measure);
                 let named = Part { name: name.map(str::to_owned), ..part(PartKind::ToolResult) };

@@ -50,11 +50,11 @@ pub(super) fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Val
 /// A schema's strings as the string-counting hosts add them up. A type counts one token when spelled in capitals (the
 /// API's enum) and nothing otherwise, unless a gateway spells it for the caller (`capitals` false); titles, bounds and
 /// unknown keywords count nothing.
-pub(super) fn strings(schema: &Value, capitals: bool, measure: &Measure) -> Weight {
+pub(super) fn strings(schema: &Value, capitals: bool, measure: &Measure<'_>) -> Weight {
     walk(schema, capitals, measure, crate::limits::MAX_JSON_DEPTH)
 }
 
-fn walk(schema: &Value, capitals: bool, measure: &Measure, depth: usize) -> Weight {
+fn walk(schema: &Value, capitals: bool, measure: &Measure<'_>, depth: usize) -> Weight {
     let (Some(map), Some(depth)) = (schema.as_object(), depth.checked_sub(1)) else { return Weight::exact(0) };
     let list = |value: &Value| -> Weight {
         let text = |v: &Value| v.as_str().map_or_else(|| Weight::exact(1), |text| measure.text(text));

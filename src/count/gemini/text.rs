@@ -4,11 +4,12 @@
 //! September 2025 and January 2026: recorded bills differ by up to 1.3%). Where it isn't installed, o200k is scaled by
 //! the kind of text; `cargo test --lib gemini::text::fit -- --ignored --nocapture` fits the factors anew.
 
-use super::super::Confidence;
+use super::super::{Confidence, TextMemory};
 use super::family::Generation;
 use super::values::QUOTE;
 use crate::error::{Kind, Result};
 use crate::tokenizer::Tokenizer;
+use serde_json::Value;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
@@ -69,24 +70,31 @@ impl Sum for Weight {
 }
 
 /// Counts text.
-pub(super) struct Measure {
+pub(super) struct Measure<'m> {
     tokenizer: Tokenizer,
+    memory: &'m TextMemory,
+    /// The memory is of other counts too: the same values come again.
+    again: bool,
     own: bool,
     /// 1.5 and 2.0: recorded by either of two vocabularies.
     dated: bool,
 }
 
-impl Measure {
+impl<'m> Measure<'m> {
     /// By the Gemma 3 vocabulary where it is installed, else calibrated.
     ///
     /// # Errors
     /// Whatever the tokenizer's source says, other than that the vocabulary isn't there.
-    pub(super) fn new(tokenizer: &dyn Fn(&str) -> Result<Tokenizer>, generation: Generation) -> Result<Self> {
+    pub(super) fn new(
+        tokenizer: &dyn Fn(&str) -> Result<Tokenizer>,
+        generation: Generation,
+        (memory, again): (&'m TextMemory, bool),
+    ) -> Result<Self> {
         let dated = generation == Generation::Two;
         match tokenizer("gemma3") {
-            Ok(tokenizer) => Ok(Self { tokenizer, own: true, dated }),
+            Ok(tokenizer) => Ok(Self { tokenizer, memory, again, own: true, dated }),
             Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Unavailable | Kind::Unsupported) => {
-                Ok(Self { tokenizer: tokenizer("o200k_base")?, own: false, dated })
+                Ok(Self { tokenizer: tokenizer("o200k_base")?, memory, again, own: false, dated })
             }
             Err(error) => Err(error),
         }
@@ -97,13 +105,25 @@ impl Measure {
         if text.is_empty() {
             return Weight::exact(0);
         }
-        let tokens = self.tokenizer.count(text) as u64;
-        match (self.own, self.dated) {
-            (true, false) => Weight::exact(tokens),
-            (true, true) if tokens < 50 => Weight::exact(tokens),
-            (true, true) => Weight::calibrated(tokens, tokens / 50),
-            (false, _) => calibrated(text, tokens),
+        let count = || self.tokenizer.count(text) as u64;
+        if !self.own {
+            let tokens = self.memory.estimate(text, || estimate(text, count()));
+            return Weight::calibrated(tokens, tokens.saturating_mul(BOUND.0) / 1000 + BOUND.1);
         }
+        let tokens = count();
+        if self.dated && tokens >= 50 { Weight::calibrated(tokens, tokens / 50) } else { Weight::exact(tokens) }
+    }
+
+    /// What a JSON value weighs as what the labels say: by `weigh`, once for all counts that share a memory.
+    pub(super) fn value(&self, labels: &[&str], value: &Value, weigh: impl FnOnce() -> Weight) -> Weight {
+        if !self.again {
+            return weigh();
+        }
+        let (tokens, confidence, bound) = self.memory.value(labels, value, || {
+            let weight = weigh();
+            (weight.tokens, weight.confidence, weight.bound)
+        });
+        Weight { tokens, confidence, bound }
     }
 
     /// What a text weighs whose every [`QUOTE`] is a token that splits it.
@@ -136,47 +156,70 @@ const FACTORS: [(&str, i64); 10] = [
 /// The bound: in thousandths of the estimate, and the tokens added to it.
 const BOUND: (u64, u64) = (200, 3);
 
-/// The stand-in for Gemma's vocabulary.
-fn calibrated(text: &str, o200k: u64) -> Weight {
+/// The stand-in for Gemma's vocabulary, in tokens.
+fn estimate(text: &str, o200k: u64) -> u64 {
     let sum = features(text, o200k).iter().zip(FACTORS).fold(0_i64, |sum, (n, (_, factor))| sum.saturating_add(n.saturating_mul(factor)));
-    let tokens = u64::try_from(sum.saturating_add(500) / 1000).unwrap_or(0).max(1);
-    Weight::calibrated(tokens, tokens.saturating_mul(BOUND.0) / 1000 + BOUND.1)
+    u64::try_from(sum.saturating_add(500) / 1000).unwrap_or(0).max(1)
 }
 
-/// How often each of [`FACTORS`] occurs.
+/// What a byte is, as bits.
+const DIGIT: u8 = 1;
+const SPACE: u8 = 2;
+const CAPITAL: u8 = 4;
+const SMALL: u8 = 8;
+const BREAK: u8 = 16;
+const PUNCTUATION: u8 = 32;
+const UNDERSCORE: u8 = 64;
+
+/// What each byte is; bytes of characters outside ASCII are nothing.
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        classes[byte as usize] = match byte {
+            b'0'..=b'9' => DIGIT,
+            b' ' => SPACE,
+            b'A'..=b'Z' => CAPITAL,
+            b'a'..=b'z' => SMALL,
+            b'\n' => BREAK,
+            b'_' => UNDERSCORE,
+            b if b.is_ascii_punctuation() => PUNCTUATION,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Classes of bytes that follow each other, the last one lowest.
+const fn row(classes: [u8; 4]) -> u32 {
+    u32::from_be_bytes(classes)
+}
+
+/// How often each of [`FACTORS`] occurs: one pass over the bytes without branches, and one over the characters if any is outside ASCII.
 fn features(text: &str, o200k: u64) -> [i64; FACTORS.len()] {
     let mut seen = [0; FACTORS.len()];
     seen[0] = i64::try_from(o200k).unwrap_or(i64::MAX);
-    let (mut digits, mut spaces, mut capitals, mut small) = (0_i64, 0_i64, 0_i64, false);
-    for c in text.chars().chain(['\0']) {
-        if c.is_ascii_digit() {
-            digits += 1;
-        } else {
-            // o200k takes up to three digits at once, Gemma one.
-            seen[1] += digits - (digits + 2) / 3;
-            digits = 0;
-        }
-        if c == ' ' {
-            spaces += 1;
-            seen[5] += i64::from(spaces == 2);
-        } else {
-            spaces = 0;
-        }
-        if c.is_ascii_uppercase() {
-            capitals += 1;
-            seen[7] += i64::from(capitals == 3);
-            seen[8] += i64::from(small);
-        } else {
-            capitals = 0;
-        }
-        small = c.is_ascii_lowercase();
-        match c {
-            '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' => seen[2] += 1,
-            '\n' => seen[4] += 1,
-            '_' => seen[9] += 1,
-            c if c.is_ascii_punctuation() => seen[6] += 1,
-            c if !c.is_ascii() => seen[3] += 1,
-            _ => {}
+    // The classes of the last four bytes, and how many digits of a group of three stand before the next one.
+    let (mut last, mut group) = (0_u32, 0_u8);
+    for byte in text.bytes() {
+        let class = CLASSES[usize::from(byte)];
+        last = last << 8 | u32::from(class);
+        let is = |bit: u8| i64::from(class & bit != 0);
+        // o200k takes up to three digits at once, Gemma one.
+        seen[1] += is(DIGIT) & i64::from(group != 0);
+        group = if class & DIGIT != 0 && group < 2 { group + 1 } else { 0 };
+        seen[4] += is(BREAK);
+        seen[5] += i64::from(last & row([0, SPACE, SPACE, SPACE]) == row([0, 0, SPACE, SPACE]));
+        seen[6] += is(PUNCTUATION);
+        seen[7] += i64::from(last & row([CAPITAL; 4]) == row([0, CAPITAL, CAPITAL, CAPITAL]));
+        seen[8] += i64::from(last & row([0, 0, SMALL, CAPITAL]) == row([0, 0, SMALL, CAPITAL]));
+        seen[9] += is(UNDERSCORE);
+    }
+    if !text.is_ascii() {
+        for c in text.chars().filter(|c| !c.is_ascii()) {
+            let cjk = matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
+            seen[if cjk { 2 } else { 3 }] += 1;
         }
     }
     seen

@@ -125,3 +125,61 @@ fn kinds_of_text_are_seen() {
     // 12345 is two tokens of o200k and five of Gemma; a run of spaces, a line break, a word in capitals, a hump, an underscore.
     assert_eq!(features("12345  a_b\nABC fooBar 你é!", 7), [7, 3, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
+
+/// The same, one character after the other.
+fn slow_features(text: &str, o200k: u64) -> [i64; FACTORS.len()] {
+    let mut seen = [0; FACTORS.len()];
+    seen[0] = i64::try_from(o200k).unwrap_or(i64::MAX);
+    let (mut digits, mut spaces, mut capitals, mut small) = (0_i64, 0_i64, 0_i64, false);
+    for c in text.chars().chain(['\0']) {
+        if c.is_ascii_digit() {
+            digits += 1;
+        } else {
+            // o200k takes up to three digits at once, Gemma one.
+            seen[1] += digits - (digits + 2) / 3;
+            digits = 0;
+        }
+        if c == ' ' {
+            spaces += 1;
+            seen[5] += i64::from(spaces == 2);
+        } else {
+            spaces = 0;
+        }
+        if c.is_ascii_uppercase() {
+            capitals += 1;
+            seen[7] += i64::from(capitals == 3);
+            seen[8] += i64::from(small);
+        } else {
+            capitals = 0;
+        }
+        small = c.is_ascii_lowercase();
+        match c {
+            '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' => seen[2] += 1,
+            '\n' => seen[4] += 1,
+            '_' => seen[9] += 1,
+            c if c.is_ascii_punctuation() => seen[6] += 1,
+            c if !c.is_ascii() => seen[3] += 1,
+            _ => {}
+        }
+    }
+    seen
+}
+
+#[test]
+fn features_by_bytes_are_those_by_characters() {
+    let alphabet = ['1', '2', ' ', ' ', 'A', 'B', 'a', 'b', '\n', '_', '.', '{', '\t', 'é', '你', 'カ', '한', '😀', '\0', '\u{7f}'];
+    let mut state = 7_u64;
+    for length in 0..400 {
+        let text: String = (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Now and then the same sort of character again, so that runs grow.
+                alphabet[usize::try_from(state >> 40).unwrap() % if length % 3 == 0 { 6 } else { alphabet.len() }]
+            })
+            .collect();
+        assert_eq!(features(&text, 9), slow_features(&text, 9), "{text:?}");
+    }
+    for (_, text) in texts() {
+        assert_eq!(features(&text, 9), slow_features(&text, 9));
+    }
+}

@@ -61,7 +61,7 @@ pub(super) fn gemma(value: &Value, out: &mut String) {
 }
 
 /// Every key and scalar by itself: a string by its tokens, a number or boolean one token, null nothing.
-pub(super) fn strings(value: &Value, measure: &Measure) -> Weight {
+pub(super) fn strings(value: &Value, measure: &Measure<'_>) -> Weight {
     match value {
         Value::Null => Weight::exact(0),
         Value::Bool(_) | Value::Number(_) => Weight::exact(1),

@@ -9,10 +9,13 @@ use super::sheet::{Piece, Sheet, of_message, of_tool};
 use super::{RenderContext, header, schema};
 use crate::count::{Confidence, Part, PartKind};
 use crate::error::Result;
-use crate::format::{Arguments, Item, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContentBody, ToolResult, brought_tools};
+use crate::format::{
+    Arguments, Item, ItemBody, Media, Message, Reasoning, Role, ToolCall, ToolContent, ToolContentBody, ToolResult, brought_tools,
+};
 use crate::json_text::{Style, dumps, spaced};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// Around the wrapped results of parallel calls.
 const WRAPPED_RESULT: u64 = 10;
@@ -45,6 +48,12 @@ pub(super) struct History<'c, 'a> {
     /// The group whose results are being gathered, its first message, and the results so far.
     open: Option<(usize, Part, Vec<Value>)>,
     last_user: Option<usize>,
+    /// Of each message, whether a call without an id of its own follows before the next message of a user.
+    called_later: Vec<bool>,
+    /// Names of the tools that the request defines.
+    defined: HashSet<&'a str>,
+    /// Tokens of the header of a call by the full name in it.
+    heads: HashMap<String, u64>,
     /// Results that follow in the same message list, to know where a group of results ends.
     total: usize,
 }
@@ -63,17 +72,20 @@ impl<'c, 'a> History<'c, 'a> {
             group_count: 0,
             open: None,
             last_user: messages.iter().rposition(|m| m.role == Role::User),
+            called_later: called_later(messages),
+            defined: context.conversation.tools.iter().map(|tool| tool.name).collect(),
+            heads: HashMap::new(),
             total: messages.len(),
         }
     }
 
     /// Counts one message; `tail` is text that joins it.
     pub(super) fn message(&mut self, at: usize, message: &'c Message<'a>, tail: Vec<Piece<'_>>, sheet: &mut Sheet) -> Result<()> {
-        let calls: Vec<(&str, &'c ToolCall<'a>)> = message
+        let calls: Vec<(&'c Item<'a>, &'c ToolCall<'a>)> = message
             .items
             .iter()
             .filter_map(|item| match &item.body {
-                ItemBody::ToolCall(call) => Some((item.place.as_str(), call)),
+                ItemBody::ToolCall(call) => Some((item, call)),
                 _ => None,
             })
             .collect();
@@ -141,13 +153,6 @@ impl<'c, 'a> History<'c, 'a> {
         flush(&mut run, sheet);
     }
 
-    /// Whether a call without an id of its own follows before the next message of a user.
-    fn called_later(&self, at: usize) -> bool {
-        let rest = self.context.conversation.messages.iter().skip(at + 1);
-        let bare = |item: &Item<'_>| matches!(&item.body, ItemBody::ToolCall(call) if call.item_id.is_none());
-        rest.take_while(|m| m.role != Role::User).any(|m| m.items.iter().any(bare))
-    }
-
     /// Whether a user's message follows the results of the call at once.
     fn interrupted(&self, at: usize) -> bool {
         self.context.conversation.messages.iter().skip(at + 1).find(|m| m.role != Role::Tool).is_some_and(|m| m.role == Role::User)
@@ -181,52 +186,71 @@ impl<'c, 'a> History<'c, 'a> {
         }
     }
 
-    fn calls(&mut self, at: usize, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
-        for (place, call) in calls {
-            let name = full_name(message, place, call);
+    fn calls(&mut self, at: usize, message: &'c Message<'a>, calls: &[(&'c Item<'a>, &'c ToolCall<'a>)], sheet: &mut Sheet) {
+        let wrapped = calls.len() > 1 && self.rules.parallel == Parallel::Wrapped;
+        let interrupted = !wrapped && calls.iter().any(|(_, call)| call.item_id.is_some()) && self.interrupted(at);
+        for (item, call) in calls {
+            let name = full_name(item, call);
+            if !wrapped {
+                self.call(message, (item, call, calls.len()), &name, interrupted, sheet);
+            }
             if let Some(id) = call.id {
                 self.names.insert(id, name.clone());
             }
             self.latest = Some(name);
         }
-        if calls.len() > 1 && self.rules.parallel == Parallel::Wrapped {
+        if wrapped {
             self.wrapped(message, calls, sheet);
-            return;
-        }
-        for (place, call) in calls {
-            let head = sheet.n(&format!("assistant to={}", full_name(message, place, call)));
-            let defined = self.context.conversation.tools.iter().any(|tool| tool.name == call.name);
-            let id = match call.item_id {
-                None => 0,
-                Some(_) if self.interrupted(at) => self.rules.call_item_id + self.rules.interrupted_item_id,
-                Some(_) => self.rules.call_item_id,
-            };
-            let owner = of_tool(of_message(PartKind::Overhead, message, place), call.name);
-            let mut bound = match call.item_id {
-                None => 0,
-                // Few bills show calls of tools that the request no longer defines.
-                Some(_) if !defined => self.rules.item_id_bound.max(self.rules.call_item_id),
-                Some(_) => self.rules.item_id_bound,
-            };
-            if calls.len() > 1 {
-                bound += self.rules.parallel_bound;
-            }
-            bound += self.rules.gateway_call;
-            let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
-            let tokens = self.rules.call + head + id + self.rules.gateway_call;
-            sheet.out.push(Part { tokens, confidence, bound: Some(bound), ..owner });
-            let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
-            sheet.block(vec![Piece::new(part, arguments(call))]);
         }
     }
 
+    /// One call of `calls` in its message.
+    fn call(
+        &mut self,
+        message: &'c Message<'a>,
+        (item, call, calls): (&Item<'a>, &ToolCall<'a>, usize),
+        name: &str,
+        interrupted: bool,
+        sheet: &mut Sheet,
+    ) {
+        let head = match self.heads.get(name) {
+            Some(tokens) => *tokens,
+            None => *self.heads.entry(name.to_owned()).or_insert(sheet.n(&format!("assistant to={name}"))),
+        };
+        let id = match call.item_id {
+            None => 0,
+            Some(_) if interrupted => self.rules.call_item_id + self.rules.interrupted_item_id,
+            Some(_) => self.rules.call_item_id,
+        };
+        let mut bound = match call.item_id {
+            None => 0,
+            // Few bills show calls of tools that the request no longer defines.
+            Some(_) if !self.defined.contains(call.name) => self.rules.item_id_bound.max(self.rules.call_item_id),
+            Some(_) => self.rules.item_id_bound,
+        };
+        if calls > 1 {
+            bound += self.rules.parallel_bound;
+        }
+        bound += self.rules.gateway_call;
+        let confidence = if bound > 0 { Confidence::Calibrated } else { Confidence::Exact };
+        let tokens = self.rules.call + head + id + self.rules.gateway_call;
+        let part = of_tool(of_message(PartKind::ToolCall, message, &item.place), call.name);
+        sheet.out.push(Part { kind: PartKind::Overhead, tokens, confidence, bound: Some(bound), ..part.clone() });
+        let count = || sheet.n(&arguments(call));
+        let tokens = match (self.context.known, call.arguments) {
+            (Some(known), Arguments::Text(text)) if call.other_type.is_none() => known.arguments(text, count),
+            _ => count(),
+        };
+        sheet.out.push(Part { tokens, ..part });
+    }
+
     /// Several calls as one call of the wrapper tool.
-    fn wrapped(&mut self, message: &'c Message<'a>, calls: &[(&str, &'c ToolCall<'a>)], sheet: &mut Sheet) {
+    fn wrapped(&mut self, message: &'c Message<'a>, calls: &[(&'c Item<'a>, &'c ToolCall<'a>)], sheet: &mut Sheet) {
         self.group_count += 1;
         let head = sheet.n("assistant to=multi_tool_use.parallel");
         sheet.message_frame(message, self.rules.call + head);
         let mut pieces = Vec::with_capacity(calls.len() + 1);
-        for (index, (place, call)) in calls.iter().enumerate() {
+        for (index, (item, call)) in calls.iter().enumerate() {
             if let Some(id) = call.id {
                 self.groups.insert(id, self.group_count);
             }
@@ -235,7 +259,7 @@ impl<'c, 'a> History<'c, 'a> {
             let one = dumps(&json!({"recipient_name": format!("functions.{}", call.name), "parameters": parameters}), Style::COMPACT);
             let open = if index == 0 { "{\"tool_uses\":[" } else { "," };
             let close = if index + 1 == calls.len() { "]}" } else { "" };
-            let part = of_tool(of_message(PartKind::ToolCall, message, place), call.name);
+            let part = of_tool(of_message(PartKind::ToolCall, message, &item.place), call.name);
             pieces.push(Piece::new(part, format!("{open}{one}{close}")));
         }
         sheet.block(pieces);
@@ -251,7 +275,7 @@ impl<'c, 'a> History<'c, 'a> {
                 self.close(sheet);
             }
             let text = self.result_text(result, &part, sheet);
-            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
             match &mut self.open {
                 Some((_, _, values)) => values.push(value),
                 None => self.open = Some((group, part, vec![value])),
@@ -266,7 +290,10 @@ impl<'c, 'a> History<'c, 'a> {
     }
 
     /// Text of a result; media in it are counted at once.
-    fn result_text(&self, result: &ToolResult<'_>, part: &Part, sheet: &mut Sheet) -> String {
+    fn result_text<'r>(&self, result: &ToolResult<'r>, part: &Part, sheet: &mut Sheet) -> Cow<'r, str> {
+        if let [ToolContent { body: ToolContentBody::Text(text), .. }] = result.content.as_slice() {
+            return Cow::Borrowed(text);
+        }
         let mut text = String::new();
         for content in &result.content {
             let owner = |kind| Part { kind, place: content.place.clone(), ..part.clone() };
@@ -278,7 +305,7 @@ impl<'c, 'a> History<'c, 'a> {
                 ToolContentBody::Other(_) => sheet.unknown(owner(PartKind::Overhead)),
             }
         }
-        text
+        Cow::Owned(text)
     }
 
     /// Ends a group of wrapped results.
@@ -303,7 +330,7 @@ impl<'c, 'a> History<'c, 'a> {
         let Some(signature) = reasoning.signature else { return };
         if self.last_user.is_some_and(|user| at < user) && !self.rules.keeps_reasoning {
             // Dropped, but a turn with calls keeps a little of it.
-            if self.called_later(at) {
+            if self.called_later.get(at).is_some_and(|called| *called) {
                 sheet.out.push(Part { tokens: DROPPED, confidence: Confidence::Calibrated, bound: Some(DROPPED_BOUND), ..part });
             } else {
                 sheet.out.push(part);
@@ -330,10 +357,20 @@ impl<'c, 'a> History<'c, 'a> {
 }
 
 /// The name by which a call is addressed: in the namespace of functions, or in the one it names.
-fn full_name(message: &Message<'_>, place: &str, call: &ToolCall<'_>) -> String {
-    let raw = message.items.iter().find(|item| item.place == place).map(|item| item.raw);
-    let space = raw.and_then(|raw| raw.get("namespace")).and_then(Value::as_str).unwrap_or("functions");
-    format!("{space}.{}", call.name)
+fn full_name(item: &Item<'_>, call: &ToolCall<'_>) -> String {
+    let space = item.raw.get("namespace").and_then(Value::as_str).unwrap_or("functions");
+    [space, ".", call.name].concat()
+}
+
+/// Of each message, whether a call without an id of its own follows before the next message of a user.
+fn called_later(messages: &[Message<'_>]) -> Vec<bool> {
+    let bare = |item: &Item<'_>| matches!(&item.body, ItemBody::ToolCall(call) if call.item_id.is_none());
+    let mut later = vec![false; messages.len()];
+    for at in (1..messages.len()).rev() {
+        let next = &messages[at];
+        later[at - 1] = next.role != Role::User && (later[at] || next.items.iter().any(bare));
+    }
+    later
 }
 
 fn only_reasoning(message: &Message<'_>) -> bool {
