@@ -53,6 +53,12 @@ pub const MAX_VOCABULARY_NAME: usize = 64;
 /// Largest text kept in a page store, in bytes: a body's largest part can't pass the body's cap.
 pub const MAX_PAGE_ENTRY_BYTES: u64 = 256 << 20;
 
+/// Most page borders remembered of texts read lately, in pages: some 10 MiB, enough for a thousand million characters.
+pub const MAX_REMEMBERED_CUTS: usize = 1 << 18;
+
+/// Most texts whose page borders are remembered.
+pub const MAX_REMEMBERED_TEXTS: usize = 512;
+
 /// Longest pattern of a page search, in bytes. People's patterns stay under 200.
 pub const MAX_PATTERN_BYTES: usize = 4_096;
 

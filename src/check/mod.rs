@@ -6,15 +6,20 @@
 
 mod content;
 mod pairs;
+mod queues;
 mod reasoning;
 mod repair;
 mod roles;
 
+pub(crate) use queues::Queues;
 pub use repair::{Repaired, repair};
 
 use crate::error::{Error, Kind};
-use crate::format::{Conversation, Edit, Format, ItemBody, Message, Place, Request, Role};
+use crate::format::{Conversation, Edit, Format, Item, ItemBody, Message, Place, Request, Role, Spans};
 use serde_json::{Value, json};
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,8 +45,8 @@ impl Severity {
 pub struct Fix {
     /// What it does, for a person.
     pub what: &'static str,
-    /// The edits that do it.
-    pub edits: Vec<Edit>,
+    /// The edits that do it; findings that are mended together share them.
+    pub edits: Arc<[Edit]>,
 }
 
 /// One thing that is wrong with a request.
@@ -68,8 +73,8 @@ impl Finding {
         Self { severity: Severity::Warning, ..Self::error(rule, path, message) }
     }
 
-    pub(self) fn fix(mut self, what: &'static str, edits: Vec<Edit>) -> Self {
-        self.fix = Some(Fix { what, edits });
+    pub(self) fn fix(mut self, what: &'static str, edits: impl Into<Arc<[Edit]>>) -> Self {
+        self.fix = Some(Fix { what, edits: edits.into() });
         self
     }
 
@@ -104,15 +109,36 @@ pub fn check(request: &Request, model: Option<&str>) -> Vec<Finding> {
 
 /// As [`check`], for a view already made.
 pub(crate) fn check_conversation(request: &Request, conversation: &Conversation<'_>, model: Option<&str>) -> Vec<Finding> {
-    if conversation.format == Format::Mcp {
+    findings(&History::of(request, conversation, model))
+}
+
+/// Whether an edit of a sound history broke it: the first error's [`refusal`]. `untouched` names the listed messages that are as they
+/// were in a history without errors; what a message holds need not be looked at again, only what stands around it.
+pub(crate) fn broken_by_edits(
+    request: &Request,
+    conversation: &Conversation<'_>,
+    model: Option<&str>,
+    untouched: Vec<bool>,
+) -> Option<Error> {
+    let mut history = History::of(request, conversation, model);
+    history.sound = untouched;
+    let error = refusal(&findings(&history));
+    debug_assert_eq!(
+        error.as_ref().map(ToString::to_string),
+        refusal(&check_conversation(request, conversation, model)).map(|e| e.to_string())
+    );
+    error
+}
+
+fn findings(history: &History<'_, '_>) -> Vec<Finding> {
+    if history.format == Format::Mcp {
         return Vec::new();
     }
-    let history = History::of(request, conversation, model);
     let mut findings = Vec::new();
-    roles::check(&history, &mut findings);
-    pairs::check(&history, &mut findings);
-    content::check(&history, &mut findings);
-    reasoning::check(&history, &mut findings);
+    roles::check(history, &mut findings);
+    pairs::check(history, &mut findings);
+    content::check(history, &mut findings);
+    reasoning::check(history, &mut findings);
     findings
 }
 
@@ -139,6 +165,14 @@ struct History<'c, 'a> {
     format: Format,
     model: &'c str,
     messages: Vec<&'c Message<'a>>,
+    /// Which messages are known to hold nothing wrong; may be shorter than the list.
+    sound: Vec<bool>,
+    /// Where the messages stand in the text, once a repair asks.
+    spans: OnceCell<Option<Spans<'c>>>,
+    /// How many items of a message (by its place) are worth keeping it for.
+    worth: RefCell<HashMap<&'c str, usize>>,
+    /// With how many results a message starts.
+    leading: RefCell<HashMap<&'c str, usize>>,
 }
 
 impl<'c, 'a> History<'c, 'a> {
@@ -149,29 +183,50 @@ impl<'c, 'a> History<'c, 'a> {
             format: conversation.format,
             model: model.or(conversation.model).unwrap_or_default(),
             messages: conversation.messages.iter().filter(|m| m.listed).collect(),
+            sound: Vec::new(),
+            spans: OnceCell::new(),
+            worth: RefCell::default(),
+            leading: RefCell::default(),
         }
     }
 
-    /// The edit that takes an item away, or its whole message when nothing else is in it.
-    fn without(&self, message: &Message<'_>, gone: &[&str]) -> Vec<Edit> {
-        let stays = |body: &ItemBody<'_>| match body {
+    /// The bytes at a place in the listed messages.
+    fn raw(&self, place: &str) -> Option<&'c str> {
+        let list = || Spans::of(self.request.text(), self.messages.first()?.place.rsplit_once('/')?.0).ok();
+        match self.spans.get_or_init(list) {
+            Some(spans) => spans.slice(place).ok(),
+            None => self.request.raw(place).ok(),
+        }
+    }
+
+    /// With how many results a message starts.
+    fn leading_results(&self, message: &'c Message<'_>) -> usize {
+        let count = || message.items.iter().take_while(|item| matches!(item.body, ItemBody::ToolResult(_))).count();
+        *self.leading.borrow_mut().entry(message.place.as_str()).or_insert_with(count)
+    }
+
+    /// The edit that takes items away, or their whole message when nothing else is in it.
+    fn without(&self, message: &'c Message<'a>, gone: &[&Item<'a>]) -> Vec<Edit> {
+        let stays = |item: &Item<'_>| match &item.body {
             ItemBody::Text(text) => !text.trim().is_empty(),
             ItemBody::Reasoning(_) => false,
             _ => true,
         };
-        let rest = message.items.iter().any(|item| !gone.contains(&item.place.as_str()) && stays(&item.body));
-        if !rest || gone.contains(&message.place.as_str()) {
+        let all = |message: &Message<'_>| message.items.iter().filter(|item| stays(item)).count();
+        let all = *self.worth.borrow_mut().entry(message.place.as_str()).or_insert_with(|| all(message));
+        let rest = all > gone.iter().filter(|item| stays(item)).count();
+        if !rest || gone.iter().any(|item| item.place == message.place) {
             return vec![Edit::Remove { place: message.place.clone() }];
         }
         // Chat refuses an empty list of calls.
         if self.format == Format::Chat {
             let calls = message.raw.get("tool_calls").and_then(Value::as_array).map_or(0, Vec::len);
             let list = format!("{}/tool_calls", message.place);
-            if calls > 0 && gone.iter().filter(|place| place.starts_with(&list)).count() == calls {
+            if calls > 0 && gone.iter().filter(|item| item.place.starts_with(&list)).count() == calls {
                 return vec![Edit::Remove { place: list }];
             }
         }
-        gone.iter().map(|place| Edit::Remove { place: (*place).to_owned() }).collect()
+        gone.iter().map(|item| Edit::Remove { place: item.place.clone() }).collect()
     }
 }
 

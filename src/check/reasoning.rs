@@ -28,20 +28,21 @@ fn turn_start(history: &History<'_, '_>) -> usize {
 fn thinking(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     let start = turn_start(history);
     let enabled = history.conversation.options.thinking == Some("enabled");
+    // Turns of the loop may share one thinking block at its start, so that only the loop's first turn is held to it.
+    let loop_start = history.messages.iter().skip(start).position(|m| m.role == Role::Assistant).map(|at| at + start);
     for (at, message) in history.messages.iter().enumerate().filter(|(_, m)| m.role == Role::Assistant) {
         for item in &message.items {
             let ItemBody::Reasoning(reasoning) = &item.body else { continue };
             if !reasoning.redacted && reasoning.signature.is_none() {
                 findings.push(
                     Finding::error("thinking_signature", item.place.as_str(), "the thinking block has no signature")
-                        .fix("remove the thinking block", history.without(message, &[item.place.as_str()])),
+                        .fix("remove the thinking block", history.without(message, &[item])),
                 );
             }
         }
         let calls = message.items.iter().any(|i| matches!(&i.body, ItemBody::ToolCall(c) if c.other_type.is_none()));
         let has_thinking = message.items.iter().position(|i| matches!(i.body, ItemBody::Reasoning(_)));
-        // Turns of the loop may share one thinking block at its start, so that only the loop's first turn is held to it.
-        let first_of_loop = at > start && history.messages[start..at].iter().all(|m| m.role != Role::Assistant);
+        let first_of_loop = at > start && loop_start == Some(at);
         if enabled && calls && first_of_loop && has_thinking != Some(0) {
             findings.push(Finding::warning(
                 "thinking_first",
@@ -74,14 +75,20 @@ fn thought_signatures(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
 
 fn reasoning_items(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     let reasoning = |m: &Message<'_>| !m.items.is_empty() && m.items.iter().all(|i| matches!(i.body, ItemBody::Reasoning(_)));
-    for (at, message) in history.messages.iter().enumerate().filter(|(_, m)| reasoning(m)) {
-        let next = history.messages[at + 1..].iter().find(|m| !reasoning(m));
+    // From the end, so that each knows what follows it.
+    let mut next: Option<&Message<'_>> = None;
+    let mut alone = Vec::new();
+    for message in history.messages.iter().rev() {
+        if !reasoning(message) {
+            next = Some(message);
+            continue;
+        }
         // Whatever the model made may follow, calls of the provider's own tools among it; words of others and results may not.
         let foreign = |m: &Message<'_>| m.role != Role::Assistant && m.raw.get("type").is_none_or(|t| t == "message");
         if next.is_some_and(|m| !carries_results(m) && !foreign(m)) {
             continue;
         }
-        findings.push(
+        alone.push(
             Finding::error(
                 "reasoning_alone",
                 message.place.as_str(),
@@ -90,4 +97,5 @@ fn reasoning_items(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
             .fix("remove the reasoning item", vec![Edit::Remove { place: message.place.clone() }]),
         );
     }
+    findings.extend(alone.into_iter().rev());
 }

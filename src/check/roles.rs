@@ -53,10 +53,8 @@ fn alternation(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
         let run = history.messages[start..].iter().take_while(|m| side(m) == side(history.messages[start])).count();
         if run > 1 {
             let messages = &history.messages[start..start + run];
-            let contents: Option<Vec<&str>> = messages
-                .iter()
-                .map(|m| history.request.raw(&format!("{}/content", m.place)).ok()?.strip_prefix('[')?.strip_suffix(']'))
-                .collect();
+            let contents: Option<Vec<&str>> =
+                messages.iter().map(|m| history.raw(&format!("{}/content", m.place))?.strip_prefix('[')?.strip_suffix(']')).collect();
             let text = format!("{run} messages of one role follow each other; the roles must alternate");
             let mut finding = Finding::error("role_alternation", messages[1].place.as_str(), text);
             // Titan takes it as it comes (recorded 2024).
@@ -93,7 +91,7 @@ fn results_first(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
             _ => Finding::warning("results_not_first", path, text),
         };
         let (results, rest): (Vec<_>, Vec<_>) = message.items.iter().partition(|i| is_result(&i.body));
-        let raw: Option<Vec<&str>> = results.iter().chain(&rest).map(|i| history.request.raw(&i.place).ok()).collect();
+        let raw: Option<Vec<&str>> = results.iter().chain(&rest).map(|i| history.raw(&i.place)).collect();
         let whole = message.raw.get("content").and_then(|c| c.as_array()).is_some_and(|list| list.len() == message.items.len());
         findings.push(match raw.filter(|_| whole) {
             Some(raw) => finding.fix(

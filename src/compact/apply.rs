@@ -29,11 +29,13 @@ pub struct Outcome {
     pub summarized: Vec<usize>,
 }
 
-/// A plan as it is kept.
+/// A plan as it is kept: this as JSON on the first line, the original request after it as it came. The first version held the request
+/// as a string of its JSON.
 #[derive(Serialize, Deserialize)]
 struct Record {
     version: u32,
     format: String,
+    #[serde(default, skip_serializing)]
     request: String,
     pages: Vec<String>,
 }
@@ -46,14 +48,18 @@ impl Plan {
     /// As [`crate::PageStore::put`]; the request is then as it was, and nothing was cut.
     pub fn apply(self, original: &Request, pages: &Pages) -> Result<Outcome> {
         let record = Record {
-            version: 1,
+            version: 2,
             format: original.format().to_string(),
-            request: original.text().to_owned(),
+            request: String::new(),
             pages: self.edits.iter().filter_map(|edit| edit.reference.clone()).collect(),
         };
         let planned = xxh3_64(original.text().as_bytes()) == self.planned;
-        let id = if planned { self.id } else { reference("pl", pages.tenant(), &format!("{}\u{0}{}", self.id, original.text())) };
-        let text = serde_json::to_string(&record).map_err(|e| Error::new(Kind::Internal, "a plan could not be written").caused_by(e))?;
+        let id = if planned { self.id } else { reference("pl", pages.tenant(), &[&self.id, original.text()]) };
+        let mut text =
+            serde_json::to_string(&record).map_err(|e| Error::new(Kind::Internal, "a plan could not be written").caused_by(e))?;
+        text.reserve_exact(original.text().len() + 1);
+        text.push('\n');
+        text.push_str(original.text());
         let mut entries = self.pages;
         entries.push(Entry { id: id.clone(), text });
         pages.keep_all(&entries).map_err(|e| e.context("keeping what the plan cuts"))?;
@@ -114,7 +120,10 @@ fn record(pages: &Pages, plan: &str) -> Result<Record> {
     if !plan.starts_with("pl_") {
         return Err(Error::new(Kind::NotFound, "a plan's id starts with `pl_`"));
     }
-    serde_json::from_str(&pages.text(plan)?).map_err(|e| Error::new(Kind::Corrupt, "the plan's record is damaged").caused_by(e))
+    let text = pages.text(plan)?;
+    let (head, request) = text.split_once('\n').unwrap_or((&text, ""));
+    let record: Record = serde_json::from_str(head).map_err(|e| Error::new(Kind::Corrupt, "the plan's record is damaged").caused_by(e))?;
+    Ok(if record.version == 1 { record } else { Record { request: request.to_owned(), ..record } })
 }
 
 /// A user's message that says `text`, in a format's JSON.

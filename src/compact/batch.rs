@@ -6,7 +6,7 @@
 use super::history::{History, Kept};
 use super::shrink;
 use super::standin::{self, StandIn};
-use crate::format::{Edit, Format, ToolContentBody, quote};
+use crate::format::{Edit, Format, ToolContentBody, ToolResult, quote};
 use crate::pages::Pages;
 use serde_json::Value;
 
@@ -27,7 +27,11 @@ pub(super) struct Change {
 
 /// Bytes of what a result says.
 pub(super) fn bytes(kept: &Kept<'_, '_>) -> usize {
-    kept.result
+    *kept.bytes.get_or_init(|| bytes_of(kept.result))
+}
+
+fn bytes_of(result: &ToolResult<'_>) -> usize {
+    result
         .content
         .iter()
         .map(|piece| match &piece.body {
@@ -64,9 +68,12 @@ fn page(history: &History<'_, '_>, kept: &Kept<'_, '_>, pages: &Pages) -> (Strin
     (pages.reference(&text), Some(text))
 }
 
-/// Replaces all that a result says by one line.
-pub(super) fn clear(history: &History<'_, '_>, kept: &Kept<'_, '_>, pages: &Pages) -> Option<Change> {
-    let (reference, keep) = page(history, kept, pages);
+/// Replaces all that a result says by one line. `shrunk` is what was to be done to it before, and says already where the original is.
+pub(super) fn clear(history: &History<'_, '_>, kept: &Kept<'_, '_>, shrunk: Option<&Change>, pages: &Pages) -> Option<Change> {
+    let (reference, keep) = match shrunk {
+        Some(change) => (change.reference.clone(), change.keep.clone()),
+        None => page(history, kept, pages),
+    };
     let text = standin::cleared(kept.result.is_error, kept.tokens, &reference, kept.superseded);
     if bytes(kept) <= text.len() {
         return None;

@@ -10,7 +10,7 @@ use super::policy::{Marks, Policy};
 use super::standin;
 use super::tools::{self, Trim};
 use crate::count::Breakdown;
-use crate::format::{ItemBody, ToolContent, ToolContentBody};
+use crate::format::{Format, ItemBody, ToolContent, ToolContentBody};
 use crate::pages::Pages;
 use crate::tokenizer::Tokenizer;
 
@@ -198,6 +198,8 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
     fn clear(&mut self, aim: u64) {
         let mut estimate = self.estimate();
         let mut gain = 0_u64;
+        // Gemini's stand in an object, and pay for each digit of the reference.
+        let stand_in = if self.history.conversation.format == Format::Gemini { STAND_IN * 4 / 3 } else { STAND_IN };
         for at in 0..self.history.results.len() {
             if estimate <= aim && gain >= self.marks.min_gain {
                 return;
@@ -212,21 +214,24 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
             if now <= STAND_IN * 3 / 2 {
                 continue;
             }
-            let Some(change) = batch::clear(self.history, kept, self.pages) else { continue };
-            gain = gain.saturating_add(now - STAND_IN);
-            estimate = estimate.saturating_sub(now - STAND_IN);
-            self.changes[at] = Some((Step::Clear, change, STAND_IN));
+            let shrunk = self.changes[at].as_ref().map(|(_, change, _)| change);
+            let Some(change) = batch::clear(self.history, kept, shrunk, self.pages) else { continue };
+            let freed = now.saturating_sub(stand_in);
+            gain = gain.saturating_add(freed);
+            estimate = estimate.saturating_sub(freed);
+            self.changes[at] = Some((Step::Clear, change, stand_in));
         }
     }
 
     fn drop_superseded(&mut self, aim: u64) {
-        for at in self.free_units.clone() {
-            if self.estimate() <= aim {
-                return;
+        let mut estimate = self.estimate();
+        for at in &self.free_units {
+            if estimate <= aim {
+                break;
             }
-            let unit = &self.history.units[at];
-            let mut results = self.history.results.iter().filter(|kept| kept.unit == at).peekable();
-            let superseded = results.peek().is_some() && results.all(|kept| kept.superseded && kept.free);
+            let unit = &self.history.units[*at];
+            let results = self.history.results_of(*at);
+            let superseded = !results.is_empty() && self.history.results[results.clone()].iter().all(|kept| kept.superseded && kept.free);
             // Only calls and their results: what was said meanwhile is not superseded.
             let silent = self.history.messages(unit).iter().flat_map(|m| &m.items).all(|item| match &item.body {
                 ItemBody::Text(text) => text.trim().is_empty(),
@@ -235,10 +240,15 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
                 _ => false,
             });
             if superseded && silent {
-                self.dropped_reads[at] = true;
-                self.free_units.retain(|free| *free != at);
+                self.dropped_reads[*at] = true;
+                // What its results would have saved by themselves goes with them.
+                let saved = results
+                    .filter_map(|at| self.changes[at].as_ref().map(|(_, _, after)| self.history.results[at].tokens.saturating_sub(*after)));
+                estimate = estimate.saturating_sub(unit.tokens.saturating_sub(saved.sum()));
             }
         }
+        let dropped = &self.dropped_reads;
+        self.free_units.retain(|at| !dropped[*at]);
     }
 
     fn trim(&mut self, aim: u64) {
@@ -248,8 +258,10 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
             all.reverse();
             all
         });
-        while self.estimate() > aim {
+        let mut estimate = self.estimate();
+        while estimate > aim {
             let Some(trim) = left.pop() else { break };
+            estimate = estimate.saturating_sub(trim.gain);
             self.trims.push(trim);
         }
         self.trims_left = Some(left);

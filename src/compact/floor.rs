@@ -7,7 +7,7 @@ use crate::count::{Breakdown, PartKind};
 use crate::error::{Error, Kind};
 use crate::format::Place;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Something that can't shrink.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +83,15 @@ pub(super) fn shortfall(history: &History<'_, '_>, breakdown: &Breakdown, before
         parts.push(StuckPart { place: message.place.clone(), kind: "system", tokens: history.weights[at], why: "system text" });
     }
     let mut rest: BTreeMap<(&str, PartKind), u64> = BTreeMap::new();
-    let listed: Vec<&str> = history.conversation.messages.iter().map(|m| m.place.as_str()).collect();
+    let messages: HashSet<&str> = history.conversation.messages.iter().map(|m| m.place.as_str()).collect();
+    // A part stands in a message when its place, or one above it, is a message's.
+    let in_message = |place: &str| {
+        let borders = place.match_indices('/').map(|(at, _)| at).skip(1).chain([place.len()]);
+        borders.into_iter().any(|end| messages.contains(&place[..end]))
+    };
     for part in breakdown.parts() {
         let of_tools = part.kind == PartKind::ToolDefinition;
-        if of_tools || (part.kind == PartKind::Overhead && !listed.iter().any(|place| part.place.starts_with(place))) {
+        if of_tools || (part.kind == PartKind::Overhead && !in_message(&part.place)) {
             let place = if of_tools { part.place.as_str() } else { "" };
             *rest.entry((place, part.kind)).or_default() += part.tokens;
         }

@@ -5,12 +5,12 @@
 
 use super::policy::{Pin, Policy};
 use super::standin;
-use crate::check::carries_results;
+use crate::check::{Queues, carries_results};
 use crate::count::Breakdown;
-use crate::format::{
-    Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, ToolContentBody, ToolResult, elements, slice,
-};
+use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, Spans, ToolContentBody, ToolResult};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -51,6 +51,8 @@ pub(super) struct Kept<'h, 'a> {
     pub(super) superseded: bool,
     /// May be shrunk or cleared by itself.
     pub(super) free: bool,
+    /// Bytes of what it says, once somebody asks.
+    pub(super) bytes: OnceCell<usize>,
 }
 
 /// The history of one request.
@@ -61,8 +63,8 @@ pub(super) struct History<'h, 'a> {
     pub(super) results: Vec<Kept<'h, 'a>>,
     /// Tokens by message.
     pub(super) weights: Vec<u64>,
-    /// The bytes of each element of the message list: looking a place up in the whole text costs a scan each time.
-    raws: Vec<&'h str>,
+    /// Where the messages stand in the text, once somebody asks: looking a place up in the whole text costs a scan each time.
+    spans: OnceCell<Option<Spans<'h>>>,
 }
 
 impl<'h, 'a> History<'h, 'a> {
@@ -71,19 +73,27 @@ impl<'h, 'a> History<'h, 'a> {
         let mut units = group(conversation, &weights);
         lock(conversation, &mut units, policy);
         let results = results(conversation, &units, &items, policy);
-        let list = conversation.messages.iter().find(|m| m.listed).and_then(|m| m.place.rsplit_once('/'));
-        let raws = list.and_then(|(list, _)| elements(request.text(), list).ok()).unwrap_or_default();
-        Self { request, conversation, units, results, weights, raws }
+        Self { request, conversation, units, results, weights, spans: OnceCell::new() }
+    }
+
+    /// Where the listed messages stand; `None` when they are no list.
+    pub(super) fn spans(&self) -> Option<&Spans<'h>> {
+        let find = || {
+            let (list, _) = self.conversation.messages.iter().find(|m| m.listed)?.place.rsplit_once('/')?;
+            Spans::of(self.request.text(), list).ok()
+        };
+        self.spans.get_or_init(find).as_ref()
     }
 
     /// The bytes at a place inside the message list.
     pub(super) fn raw(&self, place: &str) -> Option<&'h str> {
-        let mut keys = place.splitn(4, '/').skip(2);
-        let element = self.raws.get(keys.next()?.parse::<usize>().ok()?)?;
-        match keys.next() {
-            None => Some(element),
-            Some(rest) => slice(element, &format!("/{rest}")).ok(),
-        }
+        self.spans()?.slice(place).ok()
+    }
+
+    /// The results of a unit: their places in `results`, which stand in the order of units.
+    pub(super) fn results_of(&self, unit: usize) -> Range<usize> {
+        let until = |unit: usize| self.results.partition_point(|kept| kept.unit < unit);
+        until(unit)..until(unit + 1)
     }
 
     /// The messages of a unit.
@@ -307,39 +317,84 @@ fn pinned(pin: &Pin, message: &Message<'_>) -> bool {
 }
 
 /// A call by what decides whether it reads the same thing again: its tool and arguments.
-type CallKey<'a> = (&'a str, String);
+type CallKey<'a> = (&'a str, Cow<'a, str>);
+
+/// The calls of an exchange that are not answered yet.
+#[derive(Default)]
+struct Calls<'a> {
+    all: Vec<Option<CallKey<'a>>>,
+    by_id: Queues<&'a str>,
+    by_name: Queues<&'a str>,
+    /// Calls before this one stand in `by_name`, which only results without an id need.
+    queued: usize,
+    /// Those without an id.
+    bare: Queues<&'a str>,
+    /// Calls before this one are answered.
+    first: usize,
+}
+
+impl<'a> Calls<'a> {
+    fn push(&mut self, id: Option<&'a str>, key: CallKey<'a>) {
+        let at = self.all.len();
+        match id {
+            Some(id) => self.by_id.push(id, at),
+            None => self.bare.push(key.0, at),
+        }
+        self.all.push(Some(key));
+    }
+
+    /// Takes the call that a result answers: the first of its id, else (results without an id) the first of its name.
+    fn take(&mut self, result: &ToolResult<'a>) -> Option<CallKey<'a>> {
+        if result.call_id.is_none() {
+            for (at, key) in self.all.iter().enumerate().skip(self.queued) {
+                if let Some((name, _)) = key {
+                    self.by_name.push(name, at);
+                }
+            }
+            self.queued = self.all.len();
+        }
+        let calls = &self.all;
+        let gone = |at: usize| calls[at].is_none();
+        let found = match (result.call_id, result.name) {
+            (Some(id), name) => self.by_id.first(&id, gone).or_else(|| self.bare.first(&name?, gone)),
+            (None, Some(name)) => self.by_name.first(&name, gone),
+            (None, None) => {
+                while self.all.get(self.first).is_some_and(Option::is_none) {
+                    self.first += 1;
+                }
+                Some(self.first)
+            }
+        };
+        self.all.get_mut(found?)?.take()
+    }
+}
 
 fn results<'h, 'a>(conversation: &'h Conversation<'a>, units: &[Unit], items: &FxHashMap<&str, u64>, policy: &Policy) -> Vec<Kept<'h, 'a>> {
     let mut out: Vec<Kept<'h, 'a>> = Vec::new();
     let mut keys: Vec<Option<CallKey<'a>>> = Vec::new();
     for (at, unit) in units.iter().enumerate().filter(|(_, unit)| unit.kind == UnitKind::Exchange) {
-        let mut calls: Vec<(Option<&str>, CallKey<'a>)> = Vec::new();
+        let mut calls = Calls::default();
         for message in &conversation.messages[unit.messages.clone()] {
             let results = carries_results(message);
             for item in &message.items {
                 match &item.body {
                     ItemBody::ToolCall(call) => {
                         let arguments = match call.arguments {
-                            Arguments::Text(text) => text.to_owned(),
-                            Arguments::Json(value) => value.to_string(),
-                            Arguments::None => String::new(),
+                            Arguments::Text(text) => Cow::Borrowed(text),
+                            Arguments::Json(value) => Cow::Owned(value.to_string()),
+                            Arguments::None => Cow::Borrowed(""),
                         };
-                        calls.push((call.id, (call.name, arguments)));
+                        calls.push(call.id, (call.name, arguments));
                     }
                     ItemBody::ToolResult(result) if results => {
-                        let found = match result.call_id {
-                            Some(id) => calls.iter().position(|(call, _)| *call == Some(id)),
-                            None => calls.iter().position(|(_, (name, _))| result.name.is_none_or(|n| n == *name)),
-                        }
-                        .or_else(|| calls.iter().position(|(id, (name, _))| id.is_none() && result.name == Some(name)));
-                        let key = found.map(|found| calls.remove(found).1);
+                        let key = calls.take(result);
                         let tool = key.as_ref().map_or(result.name.unwrap_or_default(), |(name, _)| name);
                         let free = unit.locked.is_none()
                             && result.other_type.is_none()
                             && !result.content.is_empty()
                             && !policy.keep_tools.iter().any(|kept| kept == tool);
                         let tokens = items.get(item.place.as_str()).copied().unwrap_or(0);
-                        out.push(Kept { unit: at, item, result, tokens, tool, superseded: false, free });
+                        out.push(Kept { unit: at, item, result, tokens, tool, superseded: false, free, bytes: OnceCell::new() });
                         keys.push(key);
                     }
                     _ => {}

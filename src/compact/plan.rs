@@ -13,7 +13,7 @@ use super::summary::Summarizer;
 use crate::check;
 use crate::count::{Breakdown, Count, CountOptions, Counter, TextMemory};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Conversation, Edit, ItemBody, Place, Request};
+use crate::format::{Conversation, Edit, Edited, ItemBody, Place, Request};
 use crate::pages::{Entry, Pages, reference};
 use crate::tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -206,29 +206,24 @@ fn plan_with(request: &Request, weighing: &Weighing<'_>, model: Option<&str>, po
     let targets = if marks.low == marks.high { vec![marks.low] } else { vec![marks.low, marks.high] };
     for target in targets {
         let mut draft = Draft::new(&history, &count.breakdown, policy, marks, pages, before).by(tokenizer.as_ref());
-        let mut aim = target;
+        // A little lower at once: a try that misses by a few tokens costs as much as one that holds.
+        let mut aim = target - target / 400;
         for round in 0..12 {
             let reached = draft.reach(aim);
             let built = draft.build()?;
             if built.edits.is_empty() {
                 break;
             }
-            let new = request.edited(&built.edits)?;
-            let view = new.conversation().map_err(|e| e.context("reading the compacted history"))?;
-            let after = (weighing.count)(&new, &view)?.breakdown.total();
+            let new = Edited::of(request, &conversation, history.spans(), &built.edits)?;
+            let view = new.view().map_err(|e| e.context("reading the compacted history"))?;
+            let after = (weighing.count)(new.request(), &view)?.breakdown.total();
             floor = floor.min(after);
             if after <= target && after < before {
-                let proof = Proof {
-                    request: &new,
-                    view: &view,
-                    after,
-                    target,
-                    tokenizer: tokenizer.as_ref(),
-                    vocabulary: &count.profile.tokenizer,
-                };
+                let proof =
+                    Proof { new: &new, view: &view, after, target, tokenizer: tokenizer.as_ref(), vocabulary: &count.profile.tokenizer };
                 let mut plan = finish(&draft, built, &proof, &count.breakdown, policy, model)?;
                 drop(view);
-                plan.request = new;
+                plan.request = new.into_request();
                 return Ok(Decision::Plan(plan));
             }
             if !reached {
@@ -245,7 +240,7 @@ fn plan_with(request: &Request, weighing: &Weighing<'_>, model: Option<&str>, po
 
 /// A request that fits, as it was weighed.
 struct Proof<'r> {
-    request: &'r Request,
+    new: &'r Edited<'r>,
     view: &'r Conversation<'r>,
     after: u64,
     target: u64,
@@ -262,8 +257,8 @@ fn finish(
     policy: &Policy,
     model: Option<&str>,
 ) -> Result<Plan> {
-    let new = proof.request;
-    if let Some(error) = check::refusal(&check::check_conversation(new, proof.view, model)) {
+    let new = proof.new.request();
+    if let Some(error) = check::broken_by_edits(new, proof.view, model, proof.new.untouched()) {
         return Err(Error::new(Kind::Internal, format!("compaction would break the history: {error}")));
     }
     let mut slots = slots(new, proof.view, &built);
@@ -279,7 +274,7 @@ fn finish(
     }
     let cache_broken_from = unbroken(breakdown, &built.edits);
     let original = draft.history.request;
-    let id = reference("pl", draft.pages.tenant(), &format!("{}\u{0}{}", original.text(), new.text()));
+    let id = reference("pl", draft.pages.tenant(), &[original.text(), new.text()]);
     let mut plan = Plan {
         id,
         before: draft.before,
@@ -411,7 +406,7 @@ impl Plan {
             }
         }
         if after != self.after || request.text() != self.request.text() {
-            self.id = reference("pl", pages.tenant(), &format!("{}\u{0}{}", self.id, request.text()));
+            self.id = reference("pl", pages.tenant(), &[&self.id, request.text()]);
             self.request = request;
             self.after = after;
         }

@@ -52,7 +52,7 @@ pub(super) fn recognize(text: &str) -> Option<StandIn<'_>> {
     if text.starts_with(CLEARED) && text.len() < 200 && text.ends_with(']') {
         return Some(StandIn::Cleared);
     }
-    let tail = text.rfind(SHRUNK).map(|at| &text[at..])?;
+    let tail = memchr::memmem::rfind(text.as_bytes(), SHRUNK.as_bytes()).map(|at| &text[at..])?;
     let reference = reference_in(tail)?;
     // At the end of a text, or inside the note of a JSON text.
     (tail.len() < 200 || text.contains(NOTE_KEY)).then_some(StandIn::Shrunk(reference))

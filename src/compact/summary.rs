@@ -166,12 +166,12 @@ impl Digest {
 
     /// Files, addresses and identifiers: words with a slash and a dot, a scheme, or letters and digits joined by signs.
     fn touch(&mut self, text: &str) {
-        if self.touched.len() >= 4 * ENTRIES {
-            return;
-        }
         for word in text.split(|c: char| {
             c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | '{' | '}' | '[' | ']' | '<' | '>' | ';' | '\\' | '=')
         }) {
+            if self.touched.len() >= 4 * ENTRIES {
+                return;
+            }
             let word = word.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#'));
             let bytes = word.len();
             if !(4..=100).contains(&bytes) {

@@ -10,7 +10,7 @@ use crate::count::Breakdown;
 use crate::format::{Edit, ItemBody, ToolChoice, ToolKind};
 use crate::pages::{READ_TOOL, SEARCH_TOOL};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// One trim.
 #[derive(Clone, Debug)]
@@ -41,14 +41,19 @@ pub(super) fn trims(history: &History<'_, '_>, breakdown: &Breakdown, wanted: Tr
         ToolChoice::Other => return Vec::new(),
         _ => None,
     };
-    let weight = |place: &str| {
-        let below = |p: &str| p.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        breakdown.parts().iter().filter(|part| below(&part.place)).map(|part| part.tokens).sum::<u64>()
-    };
+    let mut weights: HashMap<&str, u64> = conversation.tools.iter().map(|tool| (tool.place.as_str(), 0)).collect();
+    for part in breakdown.parts() {
+        let borders = part.place.match_indices('/').map(|(at, _)| at).chain([part.place.len()]);
+        for end in borders {
+            if let Some(weight) = weights.get_mut(&part.place[..end]) {
+                *weight = weight.saturating_add(part.tokens);
+            }
+        }
+    }
     let mut out = Vec::new();
     let mut left = conversation.tools.len();
     for tool in conversation.tools.iter().filter(|tool| tool.kind == ToolKind::Function) {
-        let before = weight(&tool.place);
+        let before = weights.get(tool.place.as_str()).copied().unwrap_or(0);
         let unused = !called.contains(tool.name) && named != Some(tool.name) && tool.name != READ_TOOL && tool.name != SEARCH_TOOL;
         if wanted.unused && unused && left > 1 && removable(history, &tool.place) {
             left -= 1;

@@ -72,7 +72,7 @@ fn system<'a>(body: &Fields<'a, '_>, unbounded: &mut Vec<Unbounded>) -> Result<O
     Ok(Some(Message { role: Role::System, name: None, listed: false, index: 0, place, raw, items }))
 }
 
-fn message<'a>(raw: &'a Value, index: usize, place: Place, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
+pub(super) fn message<'a>(raw: &'a Value, index: usize, place: Place, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
     let fields = Fields::of(raw, &place)?;
     let role = match fields.need_str("role")? {
         "user" => Role::User,

@@ -23,7 +23,7 @@ pub(super) fn view(request: &Request) -> Result<Conversation<'_>> {
         return Err(Error::invalid("/messages", "`messages` is empty; expected at least one message"));
     }
     capped(list, limits::MAX_MESSAGES, "messages", "/messages")?;
-    let messages = list.iter().enumerate().map(|(index, raw)| message(index, raw)).collect::<Result<Vec<_>>>()?;
+    let messages = list.iter().enumerate().map(|(index, raw)| message(raw, index, nth("/messages", index))).collect::<Result<Vec<_>>>()?;
 
     let mut unbounded = Vec::new();
     let tools = tools(&fields, &mut unbounded)?;
@@ -64,8 +64,7 @@ fn server_features(fields: &Fields<'_, '_>, unbounded: &mut Vec<Unbounded>) {
     }
 }
 
-fn message(index: usize, raw: &Value) -> Result<Message<'_>> {
-    let place = nth("/messages", index);
+pub(super) fn message(raw: &Value, index: usize, place: Place) -> Result<Message<'_>> {
     let fields = Fields::of(raw, &place)?;
     let role_name = fields.need_str("role")?;
     let role = match role_name {

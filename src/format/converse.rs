@@ -56,7 +56,7 @@ pub(super) fn view(request: &Request) -> Result<Conversation<'_>> {
     })
 }
 
-fn message<'a>(raw: &'a Value, index: usize, place: Place, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
+pub(super) fn message<'a>(raw: &'a Value, index: usize, place: Place, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
     let fields = Fields::of(raw, &place)?;
     let role = match fields.need_str("role")? {
         "user" => Role::User,

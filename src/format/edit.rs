@@ -7,6 +7,7 @@
 use super::{Format, Place, Request};
 use crate::error::{Error, Kind, Result};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// One change of a body. Places are those of the *original* body, whatever else is edited.
@@ -38,6 +39,16 @@ impl Edit {
     /// A [`Edit::Set`] that writes a string.
     pub fn set_text(place: impl Into<Place>, text: &str) -> Self {
         Self::Set { place: place.into(), json: quote(text) }
+    }
+
+    /// The same edit of another place.
+    pub(super) fn at(&self, place: &str) -> Self {
+        let place = place.to_owned();
+        match self {
+            Self::Set { json, .. } => Self::Set { place, json: json.clone() },
+            Self::Remove { .. } => Self::Remove { place },
+            Self::Insert { json, .. } => Self::Insert { place, json: json.clone() },
+        }
     }
 
     /// The place that it names.
@@ -83,8 +94,18 @@ pub(crate) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Where the quote stands that ends the JSON string whose bytes after the opening quote these are. Looks at quotes alone, and at the
+/// backslashes before each: most escapes are line breaks, which need no stop.
+pub(crate) fn closing_quote(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'"', bytes).find(|at| bytes[..*at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0)
+}
+
 /// The text with all edits made.
 pub(crate) fn splice(text: &str, edits: &[Edit]) -> Result<String> {
+    write_edited(&Scan::new(text), edits)
+}
+
+fn write_edited(scan: &Scan<'_, '_>, edits: &[Edit]) -> Result<String> {
     let mut root = Node::default();
     for edit in edits {
         let mut node = &mut root;
@@ -100,32 +121,98 @@ pub(crate) fn splice(text: &str, edits: &[Edit]) -> Result<String> {
     if root.remove {
         return Err(Error::invalid("", "the whole body can't be removed"));
     }
-    let scan = Scan { text };
-    let mut out = String::with_capacity(text.len());
+    let mut out = String::with_capacity(scan.text.len());
     let start = scan.blanks(0);
     out.push_str(scan.cut(0, start)?);
-    let end = scan.write(start, &root, "", &mut out)?;
-    out.push_str(scan.cut(end, text.len())?);
+    let end = scan.write(start, None, &root, "", &mut out)?;
+    out.push_str(scan.cut(end, scan.text.len())?);
     Ok(out)
+}
+
+/// Where the elements of one array of a body stand. Costs one scan of the text; edits and look-ups below the array then cost what
+/// they touch and a copy of the rest.
+pub(crate) struct Spans<'t> {
+    text: &'t str,
+    place: Place,
+    at: usize,
+    members: Members<'t>,
+    /// Those of the array inside an element that was asked for last, by the element's index.
+    inner: RefCell<Option<(usize, Box<Self>)>>,
+}
+
+impl<'t> Spans<'t> {
+    /// The spans of the array at a place.
+    pub(crate) fn of(text: &'t str, place: &str) -> Result<Self> {
+        let scan = Scan::new(text);
+        let keys: Vec<Cow<'_, str>> = keys(place).collect();
+        let (found, _) = scan.locate(scan.blanks(0), &keys)?;
+        let (at, members) = found.filter(|(at, _)| scan.byte(*at) == b'[').ok_or_else(|| missing(place))?;
+        Ok(Self { text, place: place.to_owned(), at, members, inner: RefCell::default() })
+    }
+
+    /// Where the array stands.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// How many elements it has.
+    pub(crate) fn len(&self) -> usize {
+        self.members.items.len()
+    }
+
+    /// The bytes of an element.
+    pub(crate) fn element(&self, index: usize) -> Option<&'t str> {
+        let (from, to) = self.members.items.get(index)?.value;
+        self.text.get(from..to)
+    }
+
+    /// As [`slice`]. Asking for all elements of an array inside an element, in order, costs one scan of it too.
+    pub(crate) fn slice(&self, place: &str) -> Result<&'t str> {
+        let Some((index, below)) = self.split(place) else { return slice(self.text, place) };
+        let element = self.element(index).ok_or_else(|| missing(place))?;
+        if below.is_empty() {
+            return Ok(element);
+        }
+        // The array nearest to the element: up to the first key that is an index.
+        let borders = below.match_indices('/').map(|(at, _)| at).skip(1);
+        let list = borders.map(|at| below.split_at(at)).find(|(_, rest)| rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
+        if let Some((list, _)) = list {
+            let mut inner = self.inner.borrow_mut();
+            if inner.as_ref().is_none_or(|(at, spans)| *at != index || spans.place != list) {
+                *inner = Self::of(element, list).ok().map(|spans| (index, Box::new(spans)));
+            }
+            if let Some((_, spans)) = &*inner {
+                return spans.slice(below).map_err(|_| missing(place));
+            }
+        }
+        slice(element, below).map_err(|_| missing(place))
+    }
+
+    /// The index of the element that a place is in, and the place inside it; `None` for places elsewhere.
+    pub(crate) fn split<'p>(&self, place: &'p str) -> Option<(usize, &'p str)> {
+        let rest = place.strip_prefix(&self.place)?.strip_prefix('/')?;
+        let (index, below) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Some((index.parse().ok()?, below))
+    }
+
+    /// As [`splice`].
+    pub(crate) fn splice(&self, edits: &[Edit]) -> Result<String> {
+        write_edited(&Scan { text: self.text, known: Some(self) }, edits)
+    }
 }
 
 /// The bytes of the value at a JSON Pointer.
 pub(crate) fn slice<'t>(text: &'t str, place: &str) -> Result<&'t str> {
-    let scan = Scan { text };
-    let mut at = scan.blanks(0);
+    let scan = Scan::new(text);
+    let start = scan.blanks(0);
+    let mut value = None;
     for key in keys(place) {
-        let members = scan.members(at)?;
+        let members = scan.members(value.map_or(start, |(at, _)| at))?;
         let found = members.items.iter().enumerate().rev().find(|(i, m)| m.named(*i, &key)).map(|(_, m)| m.value);
-        at = found.ok_or_else(|| missing(place))?.0;
+        value = Some(found.ok_or_else(|| missing(place))?);
     }
-    scan.cut(at, scan.skip(at)?)
-}
-
-/// The bytes of each element of the array at a place, by one scan.
-pub(crate) fn elements<'t>(text: &'t str, place: &str) -> Result<Vec<&'t str>> {
-    let list = slice(text, place)?;
-    let scan = Scan { text: list };
-    scan.members(0)?.items.iter().map(|member| scan.cut(member.value.0, member.value.1)).collect()
+    let (from, to) = value.map_or_else(|| scan.skip(start).map(|end| (start, end)), Ok)?;
+    scan.cut(from, to)
 }
 
 /// What is to happen at one place and below it.
@@ -160,8 +247,10 @@ fn broken() -> Error {
 }
 
 /// A reader of text that is known to be JSON; on anything else it errs instead of panicking.
-struct Scan<'t> {
+struct Scan<'t, 'k> {
     text: &'t str,
+    /// An array that was scanned already.
+    known: Option<&'k Spans<'t>>,
 }
 
 /// A member of a container: its chunk (between brackets and commas), its key if any, its value.
@@ -186,7 +275,11 @@ struct Members<'t> {
     end: usize,
 }
 
-impl<'t> Scan<'t> {
+impl<'t> Scan<'t, '_> {
+    fn new(text: &'t str) -> Self {
+        Self { text, known: None }
+    }
+
     fn byte(&self, at: usize) -> u8 {
         self.text.as_bytes().get(at).copied().unwrap_or(0)
     }
@@ -204,20 +297,15 @@ impl<'t> Scan<'t> {
 
     /// End of the string that starts at `at`.
     fn string(&self, at: usize) -> Result<usize> {
-        let bytes = self.text.as_bytes();
-        let mut next = at + 1;
-        loop {
-            let rest = bytes.get(next..).ok_or_else(broken)?;
-            let found = next + memchr::memchr2(b'"', b'\\', rest).ok_or_else(broken)?;
-            if self.byte(found) == b'"' {
-                return Ok(found + 1);
-            }
-            next = found + 2;
-        }
+        let rest = self.text.as_bytes().get(at + 1..).ok_or_else(broken)?;
+        closing_quote(rest).map(|found| at + found + 2).ok_or_else(broken)
     }
 
     /// End of the value that starts at `at`.
     fn skip(&self, at: usize) -> Result<usize> {
+        if let Some(known) = self.known.filter(|known| known.at == at) {
+            return Ok(known.members.end);
+        }
         let (mut at, mut depth) = (at, 0_usize);
         loop {
             match self.byte(at) {
@@ -246,6 +334,31 @@ impl<'t> Scan<'t> {
 
     /// The members of the container that starts at `at`.
     fn members(&self, at: usize) -> Result<Members<'t>> {
+        self.walk(at, |_, _, value| self.skip(value))
+    }
+
+    /// The container that the keys lead to from the value at `at`, if there is one, with where it starts; and the end of that value.
+    fn locate(&self, at: usize, keys: &[Cow<'_, str>]) -> Result<(Option<(usize, Members<'t>)>, usize)> {
+        let Some((first, rest)) = keys.split_first() else {
+            let members = self.members(at)?;
+            let end = members.end;
+            return Ok((Some((at, members)), end));
+        };
+        let mut found = None;
+        let members = self.walk(at, |index, key, value| {
+            if key.map_or_else(|| first.parse() == Ok(index), |key| key == first) {
+                let (inner, end) = self.locate(value, rest)?;
+                // Of a key given twice the last one is the one that counts.
+                found = inner;
+                return Ok(end);
+            }
+            self.skip(value)
+        })?;
+        Ok((found, members.end))
+    }
+
+    /// The members of the container that starts at `at`; `value` finds the end of each value by its index, key and start.
+    fn walk(&self, at: usize, mut value: impl FnMut(usize, Option<&Cow<'t, str>>, usize) -> Result<usize>) -> Result<Members<'t>> {
         let object = match self.byte(at) {
             b'{' => true,
             b'[' => false,
@@ -272,7 +385,7 @@ impl<'t> Scan<'t> {
             } else {
                 None
             };
-            let end = self.skip(start)?;
+            let end = value(items.len(), key.as_ref(), start)?;
             let stop = self.blanks(end);
             items.push(Member { chunk: (chunk, stop), key, value: (start, end) });
             match self.byte(stop) {
@@ -283,18 +396,25 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// Writes the value at `at` as `node` wants it; gives its end in the old text.
-    fn write(&self, at: usize, node: &Node<'_>, place: &str, out: &mut String) -> Result<usize> {
+    /// Writes the value at `at` as `node` wants it; gives its end in the old text, which the caller may know.
+    fn write(&self, at: usize, end: Option<usize>, node: &Node<'_>, place: &str, out: &mut String) -> Result<usize> {
+        let end = || end.map_or_else(|| self.skip(at), Ok);
         if let Some(json) = node.set {
             out.push_str(json);
-            return self.skip(at);
+            return end();
         }
         if node.children.is_empty() {
-            let end = self.skip(at)?;
+            let end = end()?;
             out.push_str(self.cut(at, end)?);
             return Ok(end);
         }
-        let members = self.members(at)?;
+        let scanned;
+        let members = if let Some(known) = self.known.filter(|known| known.at == at) {
+            &known.members
+        } else {
+            scanned = self.members(at)?;
+            &scanned
+        };
         let mut seen = 0;
         let mut kept = 0_usize;
         let comma = |out: &mut String, kept: &mut usize| {
@@ -311,8 +431,8 @@ impl<'t> Scan<'t> {
             let number = index.to_string();
             let key = member.key.as_deref().unwrap_or(&number);
             // Of a key given twice the last one is the one that counts.
-            let last = !members.object || !members.items[index + 1..].iter().any(|m| m.key == member.key);
-            let below = node.children.get(key).filter(|_| last);
+            let last = |_: &&Node<'_>| !members.object || !members.items[index + 1..].iter().any(|m| m.key == member.key);
+            let below = node.children.get(key).filter(last);
             if let Some(below) = below {
                 seen += 1;
                 for json in &below.inserts {
@@ -327,13 +447,13 @@ impl<'t> Scan<'t> {
             match below.filter(|b| !b.is_empty()) {
                 Some(below) => {
                     out.push_str(self.cut(member.chunk.0, member.value.0)?);
-                    let end = self.write(member.value.0, below, &super::read::join(place, key), out)?;
+                    let end = self.write(member.value.0, Some(member.value.1), below, &super::read::join(place, key), out)?;
                     out.push_str(self.cut(end, member.chunk.1)?);
                 }
                 None => out.push_str(self.cut(member.chunk.0, member.chunk.1)?),
             }
         }
-        seen += Self::write_new(&members, node, &mut kept, out);
+        seen += Self::write_new(members, node, &mut kept, out);
         if seen < node.children.len() {
             return Err(missing(place));
         }
@@ -389,7 +509,31 @@ mod tests {
         assert_eq!(out, BODY.replace("2.50", "7"));
         assert_eq!(slice(BODY, "/big").unwrap(), "123456789012345678901234567890");
         assert_eq!(slice(BODY, "/a/2").unwrap(), "{\"x\":\"\\\"]\"}");
-        assert_eq!(elements(BODY, "/a").unwrap(), ["1", "2.50", "{\"x\":\"\\\"]\"}"]);
+    }
+
+    #[test]
+    fn spans_edit_and_find_as_scans_of_the_whole_do() {
+        let deep = "{\"a\":[{\"l\":[ 5,{\"m\":[6, 7 ]}],\"o\":{\"0\":1}}]}";
+        let twice = "{\"a\":[7],\"a\": [ {\"x\":1} ,2 ], \"b\":{\"a\":[0]}}";
+        for (text, list) in [(BODY, "/a"), (twice, "/a"), (twice, "/b/a"), ("[1,[2 , 3]]", "/1"), ("[ ]", ""), (deep, "/a")] {
+            let spans = Spans::of(text, list).unwrap();
+            for edits in [
+                vec![set(&format!("{list}/0"), "9")],
+                vec![set(&format!("{list}/0/x"), "9"), Edit::Insert { place: format!("{list}/1"), json: "8".into() }],
+                vec![Edit::Remove { place: format!("{list}/0") }, set("/new", "1")],
+                vec![Edit::Insert { place: format!("{list}/{}", spans.len()), json: "8".into() }],
+            ] {
+                assert_eq!(spans.splice(&edits).ok(), splice(text, &edits).ok(), "{text} {edits:?}");
+            }
+            for place in ["/0", "/1", "/9", "/0/x", "/2/x", "", "/b", "/0/l/0", "/0/l/1/m/0", "/0/l/1/m/1", "/0/l/7", "/0/o/0", "/0/l"] {
+                for place in [format!("{list}{place}"), place.to_owned()] {
+                    assert_eq!(spans.slice(&place).ok(), slice(text, &place).ok(), "{text} {place}");
+                }
+            }
+        }
+        for (text, list) in [(BODY, "/big"), (BODY, "/z"), (twice, "/b"), ("{", "/a"), ("[1", "")] {
+            assert!(Spans::of(text, list).is_err());
+        }
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn view(request: &Request) -> Result<Conversation<'_>> {
 
     let config = either(&body, "generationConfig", "generation_config");
     let config = config.as_ref().map(|(value, place)| Fields::of(value, place)).transpose()?;
-    let resolution = config.as_ref().map(|c| text_of(c, "mediaResolution", "media_resolution")).transpose()?.flatten();
+    let resolution = resolution(&body)?;
 
     let mut conversation = Conversation {
         format: request.format(),
@@ -115,8 +115,14 @@ fn cap(found: usize, most: usize, what: &str, place: &str) -> Result<()> {
     Err(Error::new(Kind::LimitExceeded, format!("{found} {what}; at most {most} are taken")).at(place))
 }
 
+/// The resolution of media that the whole request asks for.
+pub(super) fn resolution<'a>(body: &Fields<'a, '_>) -> Result<Option<&'a str>> {
+    let Some((config, place)) = either(body, "generationConfig", "generation_config") else { return Ok(None) };
+    text_of(&Fields::of(config, &place)?, "mediaResolution", "media_resolution")
+}
+
 /// One content, or (`index` absent) the system instruction.
-fn message<'a>(value: &'a Value, place: Place, index: Option<usize>, resolution: Option<&'a str>) -> Result<Message<'a>> {
+pub(super) fn message<'a>(value: &'a Value, place: Place, index: Option<usize>, resolution: Option<&'a str>) -> Result<Message<'a>> {
     let mut items = Vec::new();
     let mut role = if index.is_none() { Role::System } else { Role::User };
     if let (Value::String(text), None) = (value, index) {

@@ -8,6 +8,7 @@ mod chat;
 mod converse;
 mod detect;
 mod edit;
+mod edited;
 mod gemini;
 pub(crate) mod json;
 mod mcp;
@@ -17,12 +18,15 @@ mod view;
 
 pub use detect::Detection;
 pub use edit::Edit;
-pub(crate) use edit::{elements, quote, slice};
+#[cfg(feature = "cli")]
+pub(crate) use edit::slice;
+pub(crate) use edit::{Spans, closing_quote, quote};
+pub(crate) use edited::Edited;
 pub(crate) use responses::brought_tools;
 pub use view::*;
 
 use crate::error::{Error, Kind, Result};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -85,8 +89,8 @@ impl std::str::FromStr for Format {
 pub struct Request {
     /// As it came, or written when first asked for.
     text: OnceLock<String>,
-    /// Shared: prefixes are held by a store while they are counted.
-    value: Arc<Value>,
+    /// Shared: prefixes are held by a store while they are counted. Of an edited request, read when it is first asked for.
+    value: OnceLock<Arc<Value>>,
     format: Format,
 }
 
@@ -134,7 +138,12 @@ impl Request {
     }
 
     fn of(value: Value, format: Format) -> Self {
-        Self { text: OnceLock::new(), value: Arc::new(value), format }
+        Self { text: OnceLock::new(), value: Arc::new(value).into(), format }
+    }
+
+    /// A body of a text that is known to be one of the format.
+    fn of_text(text: String, format: Format) -> Self {
+        Self { text: text.into(), value: OnceLock::new(), format }
     }
 
     fn written(self, text: String) -> Self {
@@ -155,12 +164,13 @@ impl Request {
 
     /// The body exactly as it came; of one that came parsed, its compact form, written at the first call.
     pub fn text(&self) -> &str {
-        self.text.get_or_init(|| self.value.to_string())
+        self.text.get_or_init(|| self.value().to_string())
     }
 
-    /// The parsed body.
+    /// The parsed body. A request that compaction made is parsed when this is first asked for.
     pub fn value(&self) -> &Value {
-        &self.value
+        // One of the two is always there.
+        self.value.get_or_init(|| Arc::new(self.text.get().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()))
     }
 
     /// The format-neutral view.
@@ -176,6 +186,24 @@ impl Request {
             Format::Converse => converse::view(self),
             Format::Mcp => mcp::view(self),
         }
+    }
+}
+
+/// Reads one message of a format's list; `body` is the object that holds the list.
+fn message<'a>(
+    format: Format,
+    body: &'a Map<String, Value>,
+    raw: &'a Value,
+    (index, place): (usize, Place),
+    unbounded: &mut Vec<Unbounded>,
+) -> Result<Message<'a>> {
+    match format {
+        Format::Chat => chat::message(raw, index, place),
+        Format::Responses => responses::item(raw, index, place, unbounded),
+        Format::Anthropic => anthropic::message(raw, index, place, unbounded),
+        Format::Gemini => gemini::message(raw, place, Some(index), gemini::resolution(&read::Fields { map: body, place: "" })?),
+        Format::Converse => converse::message(raw, index, place, unbounded),
+        Format::Mcp => Err(Error::invalid(place, "a tool list holds no messages")),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn view(request: &Request) -> Result<Conversation<'_>> {
             }
             capped(list, limits::MAX_MESSAGES, "input items", "/input")?;
             for (index, raw) in list.iter().enumerate() {
-                messages.push(item(index, raw, &mut unbounded)?);
+                messages.push(item(raw, index, nth("/input", index), &mut unbounded)?);
             }
         }
         Some(other) => return Err(wrong("/input", "a string or an array of items", other)),
@@ -95,11 +95,8 @@ fn instructions<'a>(fields: &Fields<'a, '_>, messages: &mut Vec<Message<'a>>, un
         }
         Value::Array(list) => {
             for (index, raw) in list.iter().enumerate() {
-                let mut message = item(index, raw, unbounded)?;
-                message.listed = false;
-                let inner = message.place.strip_prefix("/input").unwrap_or_default().to_owned();
-                message.place = format!("{place}{inner}");
-                messages.push(message);
+                let message = item(raw, index, nth(&place, index), unbounded)?;
+                messages.push(Message { listed: false, ..message });
             }
         }
         other => return Err(wrong(&place, "a string", other)),
@@ -107,8 +104,7 @@ fn instructions<'a>(fields: &Fields<'a, '_>, messages: &mut Vec<Message<'a>>, un
     Ok(())
 }
 
-fn item<'a>(index: usize, raw: &'a Value, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
-    let place = nth("/input", index);
+pub(super) fn item<'a>(raw: &'a Value, index: usize, place: Place, unbounded: &mut Vec<Unbounded>) -> Result<Message<'a>> {
     let fields = Fields::of(raw, &place)?;
     let kind = match fields.str("type")? {
         Some(kind) => kind,

@@ -3,8 +3,14 @@
 //! Pure: the same text and bound give the same pages, so that a page number stays good. A line longer than a
 //! page is cut at record borders (`},` and the like), then at blanks, then between characters.
 
+use crate::error::Result;
+use crate::limits;
 use crate::tokenizer::Tokenizer;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// One page's place in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +38,76 @@ pub(super) fn cut(text: &str, bound: usize, tokenizer: &Tokenizer) -> Vec<Cut> {
         pages.push(Cut { bytes: 0..0, line: 1, tokens: 0 });
     }
     pages
+}
+
+/// As [`cut`] by the vocabulary of a name; where the pages of texts cut lately end is remembered for the whole process, so that
+/// reading on costs a hash of the text.
+///
+/// # Errors
+/// Those of [`Tokenizer::by_name`].
+pub(super) fn cut_lately(text: &str, bound: usize, vocabulary: &str) -> Result<Arc<[Cut]>> {
+    static LATELY: LazyLock<Mutex<Lately>> = LazyLock::new(|| Mutex::new(Lately::new(limits::MAX_REMEMBERED_CUTS)));
+    let lately = || LATELY.lock().unwrap_or_else(PoisonError::into_inner);
+    let seed = lately().seed;
+    let key = Key::of(seed, text, bound, vocabulary);
+    if let Some(pages) = lately().find(&key) {
+        return Ok(pages);
+    }
+    // Others go on reading meanwhile.
+    let pages: Arc<[Cut]> = cut(text, bound, &Tokenizer::by_name(vocabulary)?).into();
+    lately().keep(key, &pages);
+    Ok(pages)
+}
+
+/// A text by its hash and length, and how it was cut. No text is kept; the hash's seed is drawn for each process, so that nobody outside
+/// can prepare two texts with one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    hash: u128,
+    bytes: usize,
+    bound: usize,
+    vocabulary: Box<str>,
+}
+
+impl Key {
+    fn of(seed: u64, text: &str, bound: usize, vocabulary: &str) -> Self {
+        Self { hash: xxh3_128_with_seed(text.as_bytes(), seed), bytes: text.len(), bound, vocabulary: vocabulary.into() }
+    }
+}
+
+/// The cuts of some texts, the least recently read first; bounded in pages.
+struct Lately {
+    seed: u64,
+    most: usize,
+    cuts: VecDeque<(Key, Arc<[Cut]>)>,
+    held: usize,
+}
+
+impl Lately {
+    fn new(most: usize) -> Self {
+        Self { seed: RandomState::new().hash_one(0_u64), most, cuts: VecDeque::new(), held: 0 }
+    }
+
+    fn find(&mut self, key: &Key) -> Option<Arc<[Cut]>> {
+        let at = self.cuts.iter().rposition(|(known, _)| known == key)?;
+        let entry = self.cuts.remove(at)?;
+        let pages = Arc::clone(&entry.1);
+        self.cuts.push_back(entry);
+        Some(pages)
+    }
+
+    /// Texts of one page are cut as fast as they are looked up; of those too long, all that is known would have to go.
+    fn keep(&mut self, key: Key, pages: &Arc<[Cut]>) {
+        if pages.len() < 2 || pages.len() > self.most || self.find(&key).is_some() {
+            return;
+        }
+        self.held += pages.len();
+        self.cuts.push_back((key, Arc::clone(pages)));
+        while self.held > self.most || self.cuts.len() > limits::MAX_REMEMBERED_TEXTS {
+            let Some((_, old)) = self.cuts.pop_front() else { break };
+            self.held -= old.len();
+        }
+    }
 }
 
 /// The pieces of a text that is cut as pages are; empty for an empty text.
@@ -133,5 +209,39 @@ mod tests {
         let pages = cut(&lines, 100, &tokenizer);
         assert!(pages.iter().all(|p| lines[p.bytes.clone()].ends_with('\n')));
         assert_eq!(pages[1].line, 1 + lines[pages[0].bytes.clone()].lines().count());
+    }
+
+    #[test]
+    fn cuts_are_remembered_and_stay_those_that_cutting_gives() {
+        let tokenizer = Tokenizer::by_name("o200k_base").unwrap();
+        let texts: Vec<String> = (0..6).map(|i| format!("text {i}: ünï 名字 {}\n", i * 31).repeat(40 + 30 * i)).collect();
+        let mut lately = Lately::new(90);
+        let mut read = |text: &str, bound: usize| {
+            let key = Key::of(lately.seed, text, bound, "o200k_base");
+            let slow = cut(text, bound, &tokenizer);
+            let known = lately.find(&key);
+            if let Some(known) = &known {
+                assert_eq!(**known, *slow);
+            }
+            lately.keep(key, &slow.into());
+            assert_eq!(lately.held, lately.cuts.iter().map(|(_, pages)| pages.len()).sum::<usize>());
+            assert!(lately.held <= 90);
+            known.is_some()
+        };
+        // One after the other, again and again: the first time is new, the same text at another bound too.
+        assert!(!read(&texts[0], 50) && read(&texts[0], 50) && !read(&texts[0], 100) && read(&texts[0], 50));
+        for _ in 0..3 {
+            for text in &texts {
+                read(text, 50);
+                assert!(read(text, 50), "just read");
+            }
+        }
+        assert!(!read(&texts[0], 50), "pushed out by the others");
+        assert!(!read("one page", 50) && !read("one page", 50));
+        for text in &texts {
+            for _ in 0..2 {
+                assert_eq!(*cut_lately(text, 50, "o200k_base").unwrap(), *cut(text, 50, &tokenizer));
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One tenant's view of a store: keep, read, search, stat. What hosts, compaction and the edges use.
 //!
-//! Knows how references are made and how texts are cut; knows no requests. Holds no state of its own but the
-//! last text cut, since a model reads one result page after page.
+//! Knows how references are made and how texts are cut; knows no requests. Holds no state of its own: where the pages of texts read
+//! lately end is remembered beside the cutting, since a model reads one result page after page.
 
 use super::cut::{self, Cut};
 use super::memory::{MemoryStore, not_found};
@@ -9,9 +9,8 @@ use super::search::{self, Hit};
 use super::store::{Entry, PageStore};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
-use crate::tokenizer::Tokenizer;
-use std::sync::{Arc, Mutex, PoisonError};
-use xxhash_rust::xxh3::xxh3_64;
+use std::sync::Arc;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Tokens a page holds at most unless told otherwise.
 const PAGE_TOKENS: usize = 2_000;
@@ -31,11 +30,7 @@ pub struct Pages {
     tenant: Arc<str>,
     page_tokens: usize,
     vocabulary: Arc<str>,
-    last: Arc<Mutex<Option<LastCut>>>,
 }
-
-/// The text that was cut last.
-type LastCut = (String, Arc<(String, Vec<Cut>)>);
 
 /// One page of a kept text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +75,7 @@ impl Pages {
         if tenant.is_empty() || tenant.len() > 128 || tenant.chars().any(char::is_control) {
             return Err(Error::new(Kind::InvalidInput, "a tenant's name has 1 to 128 bytes and no control characters"));
         }
-        Ok(Self { store, tenant: Arc::from(tenant), page_tokens: PAGE_TOKENS, vocabulary: Arc::from("o200k_base"), last: Arc::default() })
+        Ok(Self { store, tenant: Arc::from(tenant), page_tokens: PAGE_TOKENS, vocabulary: Arc::from("o200k_base") })
     }
 
     /// Pages in memory for this process alone: 256 MiB, the oldest go first.
@@ -90,7 +85,6 @@ impl Pages {
             tenant: Arc::from("local"),
             page_tokens: PAGE_TOKENS,
             vocabulary: Arc::from("o200k_base"),
-            last: Arc::default(),
         }
     }
 
@@ -99,7 +93,6 @@ impl Pages {
     pub fn paged_by(mut self, page_tokens: usize, vocabulary: &str) -> Self {
         self.page_tokens = page_tokens;
         self.vocabulary = Arc::from(vocabulary);
-        self.last = Arc::default();
         self
     }
 
@@ -110,7 +103,7 @@ impl Pages {
 
     /// The reference under which [`Pages::keep`] keeps `text`: a hash of tenant and content. Pure.
     pub fn reference(&self, text: &str) -> String {
-        reference("pg", &self.tenant, text)
+        reference("pg", &self.tenant, &[text])
     }
 
     /// Keeps a text; it is safe when this returns.
@@ -143,18 +136,19 @@ impl Pages {
         self.text(reference).is_ok()
     }
 
-    /// One page, numbered from 1.
+    /// One page, numbered from 1. The first page read of a text costs a count of all of it; further ones, by any handle of the
+    /// process, fetch the text and hash it, as long as it is among those read lately.
     ///
     /// # Errors
     /// As [`Pages::text`]; [`Kind::NotFound`] too for a number past the last page.
     pub fn read(&self, reference: &str, number: usize) -> Result<Page> {
-        let cut = self.cut(reference)?;
-        let (text, pages) = &*cut;
+        let (text, pages) = self.cut(reference)?;
         let page = number.checked_sub(1).and_then(|i| pages.get(i)).ok_or_else(|| {
             Error::new(Kind::NotFound, format!("page {number} of `{reference}` does not exist; it has pages 1 to {}", pages.len()))
         })?;
         let of = pages.len();
-        Ok(Page { number, of, first_line: page.line, tokens: page.tokens, text: text[page.bytes.clone()].to_owned() })
+        let text = text.get(page.bytes.clone()).unwrap_or_default().to_owned();
+        Ok(Page { number, of, first_line: page.line, tokens: page.tokens, text })
     }
 
     /// The first `limit` lines that match a regular expression, and whether there are more. Linear in the text.
@@ -164,8 +158,8 @@ impl Pages {
     /// for one that takes too much work on this text.
     pub fn search(&self, reference: &str, pattern: &str, limit: usize) -> Result<(Vec<Hit>, bool)> {
         let pattern = search::compile(pattern)?;
-        let cut = self.cut(reference)?;
-        search::search(&cut.0, &cut.1, &pattern, limit.clamp(1, limits::MAX_SEARCH_HITS))
+        let (text, pages) = self.cut(reference)?;
+        search::search(&text, &pages, &pattern, limit.clamp(1, limits::MAX_SEARCH_HITS))
     }
 
     /// Size of a kept text.
@@ -173,32 +167,29 @@ impl Pages {
     /// # Errors
     /// As [`Pages::text`].
     pub fn stat(&self, reference: &str) -> Result<PageStat> {
-        let cut = self.cut(reference)?;
-        let (text, pages) = &*cut;
+        let (text, pages) = self.cut(reference)?;
         Ok(PageStat { bytes: text.len(), lines: text.lines().count(), tokens: pages.iter().map(|p| p.tokens).sum(), pages: pages.len() })
     }
 
-    fn cut(&self, reference: &str) -> Result<Arc<(String, Vec<Cut>)>> {
+    fn cut(&self, reference: &str) -> Result<(String, Arc<[Cut]>)> {
         let text = self.text(reference)?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((id, cut)) = &*last
-            && id == reference
-            && cut.0 == text
-        {
-            return Ok(Arc::clone(cut));
-        }
-        let pages = cut::cut(&text, self.page_tokens, &Tokenizer::by_name(&self.vocabulary)?);
-        let cut = Arc::new((text, pages));
-        *last = Some((reference.to_owned(), Arc::clone(&cut)));
-        Ok(cut)
+        let pages = cut::cut_lately(&text, self.page_tokens, &self.vocabulary)?;
+        Ok((text, pages))
     }
 }
 
 /// `kind_` and sixteen hex digits over tenant and content. Short, since models pay for it in every stand-in; a
 /// store refuses a second text under one id, so that a clash is an error and never a mix-up.
-pub(crate) fn reference(kind: &str, tenant: &str, text: &str) -> String {
-    let salt = xxh3_64(tenant.as_bytes());
-    format!("{kind}_{:016x}", xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), salt))
+/// Of several texts the hash is that of them one after the other, with a zero byte between.
+pub(crate) fn reference(kind: &str, tenant: &str, texts: &[&str]) -> String {
+    let mut hash = Xxh3::with_seed(xxh3_64(tenant.as_bytes()));
+    for (at, text) in texts.iter().enumerate() {
+        if at > 0 {
+            hash.update(&[0]);
+        }
+        hash.update(text.as_bytes());
+    }
+    format!("{kind}_{:016x}", hash.digest())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::store::{Clock, Entry, PageStore, StoreLimits, StoreUsage, conflict, expired};
 use crate::error::{Error, Kind, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A [`PageStore`] in memory.
@@ -82,14 +82,12 @@ impl State {
         (own, total)
     }
 
-    /// Makes room by age; `false` when nothing is left to let go.
-    fn evict_one(&mut self, tenant: &Arc<str>, own_only: bool, entries: &[Entry]) -> bool {
-        let oldest = self
-            .order
-            .values()
-            .find(|(owner, id)| (!own_only || owner == tenant) && !(owner == tenant && entries.iter().any(|e| *e.id == **id)))
-            .cloned();
-        oldest.is_some_and(|key| self.drop_key(&key))
+    /// Makes room by age, sparing some of the tenant's own ids; gives whose entry went and its size, nothing when none is left to let go.
+    fn evict_one(&mut self, tenant: &Arc<str>, own_only: bool, spared: &HashSet<&str>) -> Option<(Arc<str>, u64)> {
+        let may_go = |(owner, id): &&(Arc<str>, Arc<str>)| owner != tenant && !own_only || owner == tenant && !spared.contains(&**id);
+        let key = self.order.values().find(may_go)?.clone();
+        let bytes = self.entries.get(&key)?.text.len() as u64;
+        self.drop_key(&key).then_some((key.0, bytes))
     }
 }
 
@@ -106,11 +104,15 @@ impl PageStore for MemoryStore {
             }
         }
         state.sweep(now);
-        loop {
-            let (own, total) = state.with(&tenant, entries);
-            let Some(error) = self.limits.full(own, total) else { break };
-            if !(self.limits.evict && state.evict_one(&tenant, own.bytes > self.limits.tenant_bytes, entries)) {
-                return Err(error);
+        let spared: HashSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
+        let (mut own, mut total) = state.with(&tenant, entries);
+        while let Some(error) = self.limits.full(own, total) {
+            let own_only = own.bytes > self.limits.tenant_bytes;
+            let gone = if self.limits.evict { state.evict_one(&tenant, own_only, &spared) } else { None };
+            let (owner, bytes) = gone.ok_or(error)?;
+            total.take(bytes);
+            if owner == tenant {
+                own.take(bytes);
             }
         }
         for entry in entries {

@@ -77,11 +77,11 @@ pub(super) fn shrink(text: &str, room: usize) -> Option<String> {
     if order.len() < 2 {
         return None;
     }
-    order.sort_by_key(|i| (depth(lines[*i]), *i));
+    order.sort_by_cached_key(|i| (depth(lines[*i]), *i));
     let mut keep = vec![false; lines.len()];
     let mut left = room.saturating_sub(60);
     let last = lines.len() - 1;
-    let errors = (0..lines.len()).filter(|i| is_error(lines[*i]) && lines[*i].contains("rror:"));
+    let errors = (0..lines.len()).filter(|i| lines[*i].contains("rror:") && is_error(lines[*i]));
     for i in [0, last].into_iter().chain(order).chain(errors) {
         // Most kept lines stand alone between gaps, whose markers cost about as much as a line.
         let price = lines[i].len().min(400) + 30;

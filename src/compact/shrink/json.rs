@@ -5,7 +5,7 @@
 
 use super::super::standin::NOTE_KEY;
 use super::{prefix, without_blobs};
-use crate::format::quote;
+use crate::format::{closing_quote, quote};
 
 /// A value as spans of its text.
 enum Node<'t> {
@@ -22,6 +22,8 @@ struct Limits {
     keys: usize,
     text: usize,
     depth: usize,
+    /// Bytes past which writing is given up.
+    stop: usize,
 }
 
 /// Nesting that is followed; deeper text counts as one scalar.
@@ -47,17 +49,18 @@ pub(super) fn shrink(text: &str, room: usize, note: &str) -> Option<String> {
         (1, 8, 40, 2),
         (1, 6, 32, 1),
     ];
-    let mut best = None;
-    for (items, keys, text, depth) in levels {
-        let mut out = String::new();
-        write(&node, Limits { items, keys, text, depth }, Some(note), &mut out);
-        let fits = out.len() <= room + note.len() + NOTE_KEY.len() + 8;
-        best = Some(out);
-        if fits {
+    let most = room + note.len() + NOTE_KEY.len() + 8;
+    let mut out = String::new();
+    for (at, (items, keys, text, depth)) in levels.into_iter().enumerate() {
+        out.clear();
+        // The strictest stands as it is; of the others what is too long need not be finished.
+        let stop = if at + 1 == levels.len() { usize::MAX } else { most };
+        write(&node, Limits { items, keys, text, depth, stop }, Some(note), &mut out);
+        if out.len() <= most {
             break;
         }
     }
-    best
+    Some(out)
 }
 
 fn left_out(count: usize, of: usize, what: &str) -> String {
@@ -66,13 +69,17 @@ fn left_out(count: usize, of: usize, what: &str) -> String {
 
 /// Whether a key must stay: it tells how things went.
 fn matters(raw_key: &str) -> bool {
-    let key = raw_key.trim_matches('"').to_ascii_lowercase();
-    ["error", "message", "status", "code", "exception", "reason", "warning", "id", "name", "total", "count"]
+    let key = raw_key.trim_matches('"');
+    ["message", "status", "code", "exception", "reason", "warning", "id", "name", "total", "count"]
         .iter()
-        .any(|word| key == *word || (*word == "error" && key.contains(word)))
+        .any(|word| key.eq_ignore_ascii_case(word))
+        || key.to_ascii_lowercase().contains("error")
 }
 
 fn write(node: &Node<'_>, limits: Limits, note: Option<&str>, out: &mut String) {
+    if out.len() > limits.stop {
+        return;
+    }
     match node {
         Node::Scalar(raw) => out.push_str(raw),
         Node::Text(raw) => write_text(raw, limits.text, out),
@@ -114,8 +121,8 @@ fn write(node: &Node<'_>, limits: Limits, note: Option<&str>, out: &mut String) 
             let (mut first, mut gone) = (true, 0);
             out.push('{');
             for (key, value) in members {
-                let telling = matters(key) && matches!(value, Node::Scalar(_) | Node::Text(_));
-                if keep == 0 && !telling {
+                let telling = || matches!(value, Node::Scalar(_) | Node::Text(_)) && matters(key);
+                if keep == 0 && !telling() {
                     gone += 1;
                     continue;
                 }
@@ -181,16 +188,8 @@ impl<'t> Reader<'t> {
 
     fn string(&mut self) -> Option<&'t str> {
         let start = self.at;
-        self.at += 1;
-        loop {
-            let found = memchr::memchr2(b'"', b'\\', self.text.as_bytes().get(self.at..)?)?;
-            self.at += found;
-            if self.peek()? == b'"' {
-                self.at += 1;
-                return self.text.get(start..self.at);
-            }
-            self.at += 2;
-        }
+        self.at += closing_quote(self.text.as_bytes().get(start + 1..)?)? + 2;
+        self.text.get(start..self.at)
     }
 
     fn value(&mut self, depth: usize) -> Option<Node<'t>> {
