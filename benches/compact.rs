@@ -1,8 +1,9 @@
 //! Compaction of a history of some 200,000 tokens in each format, beside counting it once.
 //!
 //! `cargo bench --no-default-features --bench compact` prints the best of many runs in milliseconds on the processor (Linux; elsewhere
-//! by the clock) and the ratio to one count; with `--test` everything runs once. The history is put together from recorded
-//! ones where they are present, else made up. No criterion here: what counts is the ratio, and on a busy machine only the best run
+//! by the clock) and the ratio to one count; with `--test` everything runs once, and names of formats pick some of them. Both sides are
+//! measured twice: from the parsed request, and from the bytes that a host has (reading them is then part of the count and of the
+//! compaction). The history is put together from recorded ones where they are present, else made up. No criterion here: what counts is the ratio, and on a busy machine only the best run
 //! and the time on the processor say something of it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a bench")]
 
@@ -80,31 +81,40 @@ fn best(samples: usize, mut work: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    let runs = if std::env::args().any(|argument| argument == "--test") { 1 } else { 15 };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runs = if arguments.iter().any(|argument| argument == "--test") { 1 } else { 15 };
     let counter = Counter::new();
     let large = large(&counter);
-    println!("format     | tokens | count ms | to 70% ms | × count | to 30% ms | × count");
-    for (format, model) in [
+    let models = [
         ("chat", "gpt-4o"),
         ("responses", "gpt-4o"),
         ("anthropic", "claude-sonnet-4-5"),
         ("gemini", "gemini-2.5-flash"),
         ("converse", "anthropic.claude-sonnet-4-5-20250929-v1:0"),
-    ] {
+    ];
+    let named = models.iter().any(|(format, _)| arguments.iter().any(|argument| argument == format));
+    println!("format     | tokens | from   | count ms | to 70% ms | × count | to 30% ms | × count");
+    for (format, model) in models.into_iter().filter(|(format, _)| !named || arguments.iter().any(|argument| argument == format)) {
         let body = large.body(format).to_string();
-        let request = Request::parse(body.as_bytes(), format.parse().unwrap()).unwrap();
+        let read = || Request::parse(black_box(body.as_bytes()), format.parse().unwrap()).unwrap();
+        let request = read();
         let options = CountOptions { model: Some(model.to_owned()), ..CountOptions::default() };
         let before = counter.count(&request, &options).unwrap().total();
-        let count = best(runs, || assert_eq!(counter.count(black_box(&request), &options).unwrap().total(), before));
-        let compact = |percent: u64| {
+        let count = |request: &Request| assert_eq!(counter.count(black_box(request), &options).unwrap().total(), before);
+        let compact = |request: &Request, percent: u64| {
             let policy = Policy::default().with_target(before * percent / 100);
-            best(runs, || {
-                let pages = Pages::in_memory();
-                let plan = plan(black_box(&request), &counter, &options, &policy, &pages).unwrap().into_plan().unwrap().unwrap();
-                assert!(plan.apply(&request, &pages).unwrap().after <= before * percent / 100);
-            })
+            let pages = Pages::in_memory();
+            let plan = plan(black_box(request), &counter, &options, &policy, &pages).unwrap().into_plan().unwrap().unwrap();
+            assert!(plan.apply(request, &pages).unwrap().after <= before * percent / 100);
         };
-        let (some, much) = (compact(70), compact(30));
-        println!("{format:<10} | {before:>6} | {count:>8.1} | {some:>9.1} | {:>7.1} | {much:>9.1} | {:>7.1}", some / count, much / count);
+        let line = |from: &str, count: f64, some: f64, much: f64| {
+            println!(
+                "{format:<10} | {before:>6} | {from:<6} | {count:>8.1} | {some:>9.1} | {:>7.1} | {much:>9.1} | {:>7.1}",
+                some / count,
+                much / count
+            );
+        };
+        line("parsed", best(runs, || count(&request)), best(runs, || compact(&request, 70)), best(runs, || compact(&request, 30)));
+        line("bytes", best(runs, || count(&read())), best(runs, || compact(&read(), 70)), best(runs, || compact(&read(), 30)));
     }
 }
