@@ -8,7 +8,7 @@ use crate::format::{Edit, Format, Item, ItemBody, Role, ToolCall, ToolResult, qu
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// A call that has no result yet.
 struct Open<'h, 'a> {
@@ -255,7 +255,7 @@ fn id_field(format: Format) -> Option<(&'static str, &'static str)> {
 fn missing_id(history: &History<'_, '_>, call: &ToolCall<'_>, place: &str, at: usize, result: Option<&str>) -> Finding {
     let finding = Finding::error("missing_call_id", place, format!("the call of `{}` has no id", short(call.name)));
     let (Some((field, result_field)), Some(result)) = (id_field(history.format), result) else { return finding };
-    let id = format!("call_{:016x}", xxh3_64(format!("{at}:{place}:{}", call.name).as_bytes()));
+    let id = format!("call_{:016x}", XxHash3_64::oneshot(format!("{at}:{place}:{}", call.name).as_bytes()));
     finding.fix(
         "give the call and its result a stable id",
         vec![

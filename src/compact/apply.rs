@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Format, Request, quote};
 use crate::pages::{Entry, Hit, Pages, reference};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// What was done.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Plan {
             request: String::new(),
             pages: self.edits.iter().filter_map(|edit| edit.reference.clone()).collect(),
         };
-        let planned = xxh3_64(original.text().as_bytes()) == self.planned;
+        let planned = XxHash3_64::oneshot(original.text().as_bytes()) == self.planned;
         let id = if planned { self.id } else { reference("pl", pages.tenant(), &[&self.id, original.text()]) };
         let mut text =
             serde_json::to_string(&record).map_err(|e| Error::new(Kind::Internal, "a plan could not be written").caused_by(e))?;

@@ -18,6 +18,7 @@ use crate::pages::{Entry, Pages, reference};
 use crate::tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use twox_hash::XxHash3_64;
 
 /// A step of compaction, in order of harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,6 +128,7 @@ pub(super) struct Slot {
 
 /// What a policy comes to for a request.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "made once a request and taken apart at once")]
 pub enum Decision {
     /// It fits: nothing is done.
     Nothing {
@@ -285,7 +287,7 @@ fn finish(
         break_even_turns: None,
         tasks: built.tasks.into_iter().map(|(task, _, _)| task).collect(),
         summarized: Vec::new(),
-        planned: xxhash_rust::xxh3::xxh3_64(original.text().as_bytes()),
+        planned: XxHash3_64::oneshot(original.text().as_bytes()),
         request: Request::empty(),
         pages: built.pages,
         slots,

@@ -4,6 +4,7 @@
 
 use crate::format::{Conversation, ItemBody, ToolCall, ToolResult};
 use std::collections::{BTreeMap, VecDeque};
+use twox_hash::XxHash3_64;
 
 /// Ids and names by the place of the item in the source.
 #[derive(Debug, Default)]
@@ -70,5 +71,5 @@ pub(super) fn plain_id(id: &str) -> String {
     if plain == id && (1..=64).contains(&id.len()) {
         return plain;
     }
-    format!("{}_{:08x}", &plain[..plain.len().min(55)], xxhash_rust::xxh3::xxh3_64(id.as_bytes()) & 0xFFFF_FFFF)
+    format!("{}_{:08x}", &plain[..plain.len().min(55)], XxHash3_64::oneshot(id.as_bytes()) & 0xFFFF_FFFF)
 }

@@ -5,7 +5,7 @@
 //! log; read by renderers. Keeps hashes, never content.
 
 use std::collections::HashMap;
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 /// Tokens per signature or encrypted reasoning text.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +29,9 @@ impl ReasoningMemory {
 fn key(signature: &str) -> u128 {
     let signature = signature.trim_end_matches('=');
     if signature.contains(['-', '_']) {
-        return xxh3_128(signature.replace('-', "+").replace('_', "/").as_bytes());
+        return XxHash3_128::oneshot(signature.replace('-', "+").replace('_', "/").as_bytes());
     }
-    xxh3_128(signature.as_bytes())
+    XxHash3_128::oneshot(signature.as_bytes())
 }
 
 #[cfg(test)]

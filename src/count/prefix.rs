@@ -11,7 +11,7 @@ use crate::limits;
 use serde_json::Value;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_128;
 
 /// Bodies by prefix id, bounded in bytes; the least used go first. Cheap to clone, `Send + Sync`.
 #[derive(Clone, Debug)]
@@ -99,12 +99,12 @@ impl PrefixStore {
     }
 
     fn hash(&self, parts: &[&str]) -> u128 {
-        let mut hash = Xxh3::with_seed(self.seed);
+        let mut hash = XxHash3_128::with_seed(self.seed);
         for part in parts {
-            hash.update(part.as_bytes());
-            hash.update(&[0xff]);
+            hash.write(part.as_bytes());
+            hash.write(&[0xff]);
         }
-        hash.digest128()
+        hash.finish_128()
     }
 
     fn joined(&self, id: &str, new: &Request) -> Result<Held> {

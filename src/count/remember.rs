@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
-use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
+use twox_hash::XxHash3_128;
 
 /// Weights of texts by vocabulary, Claude's kinds of text, Gemini's estimates without its vocabulary, and what calls' arguments weigh.
 #[derive(Debug)]
@@ -67,16 +67,16 @@ impl TextMemory {
 
     /// What a JSON value weighs as what the labels say, weighed once: its text need not be written to know it again.
     pub(super) fn value(&self, labels: &[&str], value: &Value, weigh: impl FnOnce() -> Weighed) -> Weighed {
-        let mut hash = Xxh3::with_seed(self.seed);
+        let mut hash = XxHash3_128::with_seed(self.seed);
         for label in labels {
             hash_text(label, &mut hash);
         }
         hash_value(value, &mut hash);
-        recall(&self.values, hash.digest128(), weigh)
+        recall(&self.values, hash.finish_128(), weigh)
     }
 
     fn once<T: Copy>(&self, texts: &Texts<T>, text: &str, make: impl FnOnce() -> T) -> T {
-        recall(texts, xxh3_128_with_seed(text.as_bytes(), self.seed), make)
+        recall(texts, XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes()), make)
     }
 }
 
@@ -90,34 +90,34 @@ fn recall<T: Copy>(texts: &Texts<T>, key: u128, make: impl FnOnce() -> T) -> T {
 }
 
 /// A text with its length before it, so that two texts one after the other are never those of another split.
-fn hash_text(text: &str, hash: &mut Xxh3) {
-    hash.update(&(text.len() as u64).to_le_bytes());
-    hash.update(text.as_bytes());
+fn hash_text(text: &str, hash: &mut XxHash3_128) {
+    hash.write(&(text.len() as u64).to_le_bytes());
+    hash.write(text.as_bytes());
 }
 
 /// Everything that tells a value from another, the order of keys among it.
-fn hash_value(value: &Value, hash: &mut Xxh3) {
+fn hash_value(value: &Value, hash: &mut XxHash3_128) {
     match value {
-        Value::Null => hash.update(b"0"),
-        Value::Bool(flag) => hash.update(if *flag { b"t" } else { b"f" }),
+        Value::Null => hash.write(b"0"),
+        Value::Bool(flag) => hash.write(if *flag { b"t" } else { b"f" }),
         Value::Number(number) => {
-            hash.update(b"n");
+            hash.write(b"n");
             hash_text(&number.to_string(), hash);
         }
         Value::String(text) => {
-            hash.update(b"s");
+            hash.write(b"s");
             hash_text(text, hash);
         }
         Value::Array(list) => {
-            hash.update(b"[");
-            hash.update(&(list.len() as u64).to_le_bytes());
+            hash.write(b"[");
+            hash.write(&(list.len() as u64).to_le_bytes());
             for item in list {
                 hash_value(item, hash);
             }
         }
         Value::Object(map) => {
-            hash.update(b"{");
-            hash.update(&(map.len() as u64).to_le_bytes());
+            hash.write(b"{");
+            hash.write(&(map.len() as u64).to_le_bytes());
             for (key, item) in map {
                 hash_text(key, hash);
                 hash_value(item, hash);

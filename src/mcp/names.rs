@@ -3,6 +3,7 @@
 //! Used by the mapping. A name depends on its server's and its own name alone, so that adding, removing or reordering servers
 //! renames nothing (and breaks no cached prefix). Where spelling has to change, a hash of the original keeps names apart.
 
+use twox_hash::XxHash3_64;
 /// Most characters of a tool name: OpenAI, Gemini and Converse stop at 64, Anthropic at 128 (November 2026).
 pub(super) const MAX_NAME: usize = 64;
 
@@ -20,7 +21,7 @@ pub(super) fn namespaced(server: &str, tool: &str) -> String {
     if exact {
         return plain;
     }
-    let hash = format!("{:08x}", xxhash_rust::xxh3::xxh3_64(format!("{server}\0{tool}").as_bytes()) & 0xFFFF_FFFF);
+    let hash = format!("{:08x}", XxHash3_64::oneshot(format!("{server}\0{tool}").as_bytes()) & 0xFFFF_FFFF);
     let plain = if plain.starts_with(|first: char| first.is_ascii_alphabetic()) { plain } else { format!("t{plain}") };
     let keep = MAX_NAME - hash.len() - 1;
     let kept = plain.get(..keep).unwrap_or(&plain).trim_end_matches('_');

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use twox_hash::XxHash3_128;
 
 /// One page's place in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ struct Key {
 
 impl Key {
     fn of(seed: u64, text: &str, bound: usize, vocabulary: &str) -> Self {
-        Self { hash: xxh3_128_with_seed(text.as_bytes(), seed), bytes: text.len(), bound, vocabulary: vocabulary.into() }
+        Self { hash: XxHash3_128::oneshot_with_seed(seed, text.as_bytes()), bytes: text.len(), bound, vocabulary: vocabulary.into() }
     }
 }
 

@@ -10,7 +10,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// (tenant, id) to expiry, checksum and text.
 const ENTRIES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("entries.v1");
@@ -156,7 +156,7 @@ fn pack(expires: u64, turn: u64, text: &str) -> Vec<u8> {
     out.extend_from_slice(&expires.to_le_bytes());
     out.extend_from_slice(&turn.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
-    let sum = xxh3_64(&out[8..]);
+    let sum = XxHash3_64::oneshot(&out[8..]);
     out[..8].copy_from_slice(&sum.to_le_bytes());
     out
 }
@@ -171,7 +171,7 @@ fn unpack<'a>(id: &str, bytes: &'a [u8]) -> Result<Unpacked<'a>> {
     let damaged = || Error::new(Kind::Corrupt, format!("page `{id}` is damaged"));
     let number = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).ok_or_else(damaged);
     let sum = number(0)?;
-    if xxh3_64(&bytes[8..]) != sum {
+    if XxHash3_64::oneshot(&bytes[8..]) != sum {
         return Err(damaged());
     }
     let text = std::str::from_utf8(bytes.get(HEADER..).ok_or_else(damaged)?).map_err(|_| damaged())?;

@@ -9,8 +9,9 @@ use super::search::{self, Hit};
 use super::store::{Entry, PageStore};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
+use std::hash::Hasher as _;
 use std::sync::Arc;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use twox_hash::XxHash3_64;
 
 /// Tokens a page holds at most unless told otherwise.
 const PAGE_TOKENS: usize = 2_000;
@@ -182,14 +183,14 @@ impl Pages {
 /// store refuses a second text under one id, so that a clash is an error and never a mix-up.
 /// Of several texts the hash is that of them one after the other, with a zero byte between.
 pub(crate) fn reference(kind: &str, tenant: &str, texts: &[&str]) -> String {
-    let mut hash = Xxh3::with_seed(xxh3_64(tenant.as_bytes()));
+    let mut hash = XxHash3_64::with_seed(XxHash3_64::oneshot(tenant.as_bytes()));
     for (at, text) in texts.iter().enumerate() {
         if at > 0 {
-            hash.update(&[0]);
+            hash.write(&[0]);
         }
-        hash.update(text.as_bytes());
+        hash.write(text.as_bytes());
     }
-    format!("{kind}_{:016x}", hash.digest())
+    format!("{kind}_{:016x}", hash.finish())
 }
 
 #[cfg(test)]

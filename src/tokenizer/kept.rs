@@ -7,7 +7,7 @@ use super::Tokenizer;
 use super::core::Core;
 use super::engine::Engine;
 use std::sync::Arc;
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 /// Where counts are kept.
 pub(super) trait Keep: Send + Sync + 'static {
@@ -26,7 +26,7 @@ struct Kept<K> {
 impl Tokenizer {
     /// The same tokenizer with counts kept in `keep`; `seed` should be drawn at random for each keep.
     pub(super) fn kept<K: Keep>(&self, keep: &Arc<K>, seed: u64) -> Self {
-        let seed = xxh3_64_with_seed(self.name().as_bytes(), seed);
+        let seed = XxHash3_64::oneshot_with_seed(seed, self.name().as_bytes());
         Self::from_engine(Arc::new(Kept { tokenizer: self.clone(), seed, keep: Arc::clone(keep) }))
     }
 }
@@ -40,7 +40,7 @@ impl<K: Keep> Engine for Kept<K> {
         if text.len() < K::SHORTEST {
             return self.tokenizer.count(text);
         }
-        let key = xxh3_128_with_seed(text.as_bytes(), self.seed);
+        let key = XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes());
         self.keep.find(key).unwrap_or_else(|| {
             let count = self.tokenizer.count(text);
             self.keep.put(key, count);
@@ -52,7 +52,7 @@ impl<K: Keep> Engine for Kept<K> {
         if text.len() < K::SHORTEST {
             return self.tokenizer.count_within(text, limit);
         }
-        let key = xxh3_128_with_seed(text.as_bytes(), self.seed);
+        let key = XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes());
         if let Some(count) = self.keep.find(key) {
             return (count <= limit).then_some(count);
         }

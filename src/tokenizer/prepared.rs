@@ -9,7 +9,7 @@ use super::prepare::{BUCKET, ID_LIMIT, JOIN_WORDS, NONE, Tables};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 /// The file's name in the vocabulary's folder.
 pub(super) const FILE: &str = "prepared.tables";
@@ -79,7 +79,7 @@ pub(super) fn write(source: &Source, recipe: &Recipe, tables: &Tables) -> Option
     out.extend_from_slice(tables.joins.as_flattened());
     out.extend_from_slice(tables.words.as_flattened());
     out.extend(recipe.ids.iter().flat_map(|id| id.to_le_bytes()));
-    let checksum = xxh3_128(&out);
+    let checksum = XxHash3_128::oneshot(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     Some(out)
 }
@@ -109,7 +109,7 @@ fn same_owner(_seen: &std::fs::Metadata, _manifest: &Path) -> bool {
 fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
     let (content, checksum) = file.split_last_chunk::<CHECKSUM>()?;
     let rest = content.strip_prefix(MAGIC)?;
-    if xxh3_128(content).to_le_bytes() != *checksum {
+    if XxHash3_128::oneshot(content).to_le_bytes() != *checksum {
         return None;
     }
     let end = memchr::memchr(b'\n', rest)?;

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 const MANIFEST: &str = "manifest.json";
 /// A `tokenizer.json` rewritten so that the `tokenizers` crate loads it fast.
@@ -331,7 +331,7 @@ pub(super) fn prove(name: &str, engine: &dyn Engine) -> Result<()> {
 }
 
 fn fingerprint_of(text: &str) -> String {
-    format!("{:032x}", xxh3_128(text.as_bytes()))
+    format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
 }
 
 /// Puts a file into a vocabulary's folder at once, or not at all.

@@ -14,6 +14,7 @@ use crate::turn::finish::{Action, Reason};
 use crate::turn::reply::{self, Outcome};
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
+use twox_hash::XxHash3_64;
 
 /// One call with its verdict.
 #[derive(Clone, Debug, PartialEq)]
@@ -296,5 +297,5 @@ fn argument_trouble(call: &Call, parsed: Option<&Value>, schema: Option<&Schema>
 /// The identity of a call: its name and its arguments, whatever the order of keys and the spacing.
 fn hash(name: &str, parsed: Option<&Value>, text: &str) -> u64 {
     let arguments = parsed.map_or_else(|| text.to_owned(), super::super::canonical::text);
-    xxhash_rust::xxh3::xxh3_64(format!("{name}\0{arguments}").as_bytes())
+    XxHash3_64::oneshot(format!("{name}\0{arguments}").as_bytes())
 }
