@@ -6,6 +6,7 @@
 use super::v1;
 use crate::error::{Error, Kind};
 use prost::Message as _;
+use std::error::Error as _;
 use tonic::{Code, Status};
 
 const DETAIL_URL: &str = "type.googleapis.com/plimsoll.v1.ErrorDetail";
@@ -112,6 +113,8 @@ pub(crate) fn error_from_status(status: Status) -> Error {
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Unavailable,
         Code::DataLoss => Kind::Corrupt,
         Code::Unimplemented => Kind::Unsupported,
+        // Made here of what the transport met: the connection broke.
+        Code::Unknown | Code::Internal if status.source().is_some() => Kind::Unavailable,
         Code::Ok | Code::Unknown | Code::PermissionDenied | Code::Internal | Code::Unauthenticated => Kind::Internal,
     };
     Error::new(kind, format!("{}: {}", status.code(), status.message())).caused_by(status)
@@ -157,6 +160,9 @@ mod tests {
     #[test]
     fn foreign_statuses_still_read() {
         assert_eq!(error_from_status(Status::deadline_exceeded("late")).kind(), Kind::Unavailable);
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(error_from_status(Status::from_error(broken.into())).kind(), Kind::Unavailable);
+        assert_eq!(error_from_status(Status::internal("said by a server")).kind(), Kind::Internal);
         assert_eq!(error_from_status(Status::with_details(Code::NotFound, "m", vec![255, 1].into())).kind(), Kind::NotFound);
     }
 }
