@@ -59,6 +59,19 @@ pub(super) trait Classify {
     fn classes(block: &[u8; BLOCK], leads: u64, table: &'static Table) -> ByClass {
         classify(block, leads, |code| table.of(code))
     }
+    /// Those of the characters of three bytes, which start at the bits of `leads`, that some token may join with the character of three bytes
+    /// before them. Of one with no such character before it, any.
+    fn joined(block: &[u8; BLOCK], leads: u64, joins: Joins<'_>) -> u64 {
+        let code = |at: usize| block.get(at..at + 3).map_or(0, |bytes| bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte)));
+        let (mut joined, mut rights) = (0, leads & leads << 3);
+        while rights != 0 {
+            let at = rights.trailing_zeros();
+            rights &= rights - 1;
+            let (left, right) = (code(at as usize - 3), code(at as usize));
+            joined |= u64::from(joins.alone(left) | joins.alone(right) | joins.pair(left, right)) << at;
+        }
+        joined
+    }
     /// The slot that holds `key` (low and high half) below its count, or [`WAYS`].
     fn find(line: &Line, key: (u64, u64)) -> usize;
     /// [`pieces::count_tiny`].
@@ -327,17 +340,8 @@ fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -
 /// Borders before `end` between characters of three bytes that no token of the vocabulary lies across.
 #[inline(always)]
 pub(super) fn cuts<C: Classify>(block: &[u8; BLOCK], end: u32, joins: Joins<'_>) -> u64 {
-    let mut borders = 0;
     let leads = C::wide(block).leads[1] & below(end);
-    let mut rights = leads & leads << 3;
-    let code = |at: usize| block.get(at..at + 4).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes) >> 8);
-    while rights != 0 {
-        let at = rights.trailing_zeros();
-        rights &= rights - 1;
-        let (left, right) = (code(at as usize - 3), code(at as usize));
-        borders |= u64::from(!(joins.alone(left) | joins.alone(right) | joins.pair(left, right))) << at;
-    }
-    borders
+    leads & leads << 3 & !C::joined(block, leads, joins)
 }
 
 /// Corrects the starts around contractions, and gives the new certain length.

@@ -8,6 +8,7 @@ use super::bpe::Scratch;
 use super::classes;
 use super::core::Core;
 use super::engine::Engine;
+use super::nfc;
 use super::prepare::{NONE, Tables};
 use super::sentencepiece::{Row, Rows};
 use super::split::Split;
@@ -17,10 +18,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::LazyLock;
 use std::sync::OnceLock;
-use unicode_normalization::char::canonical_combining_class;
-use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
 /// How text is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,14 +157,9 @@ impl ByteLevel {
 
     /// The text as it is split: normalized if need be.
     fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.recipe.nfc && !all_stand(text) && is_nfc_quick(text.chars()) != IsNormalized::Yes {
-            return Cow::Owned(text.nfc().collect());
-        }
+        let text = if self.recipe.nfc { nfc::nfc(text) } else { Cow::Borrowed(text) };
         // To the vocabulary a blank and its stand-in are one.
-        if self.rows.is_some() && text.contains('▁') {
-            return Cow::Owned(text.replace('▁', " "));
-        }
-        Cow::Borrowed(text)
+        if self.rows.is_some() && text.contains('▁') { Cow::Owned(text.replace('▁', " ")) } else { text }
     }
 
     fn count_plain(&self, text: &str) -> usize {
@@ -308,39 +301,6 @@ impl Engine for ByteLevel {
     }
 }
 
-/// Whether NFC leaves a character as it is whatever stands around it.
-fn stands(character: char) -> bool {
-    canonical_combining_class(character) == 0 && is_nfc_quick(std::iter::once(character)) == IsNormalized::Yes
-}
-
-/// Whether all characters [`stands`], so that the text is in NFC. Looking each up in the tables of normalization would take longer than counting.
-fn all_stand(text: &str) -> bool {
-    /// A bit for each code point under 2^16; made in a millisecond when the first text beyond ASCII comes.
-    static STANDING: LazyLock<Box<[u64]>> = LazyLock::new(|| {
-        let bits =
-            |word: u32| (0..64).filter(|bit| char::from_u32(64 * word + bit).is_some_and(stands)).fold(0, |bits, bit| bits | 1 << bit);
-        (0..1024).map(bits).collect()
-    });
-    const BEYOND_ASCII: u64 = 0x8080_8080_8080_8080;
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] < 0x80 {
-            let ascii = bytes[at..].first_chunk().is_some_and(|eight| u64::from_ne_bytes(*eight) & BEYOND_ASCII == 0);
-            at += if ascii { 8 } else { 1 };
-            continue;
-        }
-        let Some(character) = text.get(at..).and_then(|rest| rest.chars().next()) else { return false };
-        let code = character as usize;
-        let known = STANDING.get(code / 64).map(|word| word >> (code % 64) & 1 == 1);
-        if !known.unwrap_or_else(|| stands(character)) {
-            return false;
-        }
-        at += character.len_utf8();
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,25 +335,5 @@ mod tests {
         assert_eq!(mapped.encode("ab"), [744]);
         assert_eq!(mapped.token_bytes(744).unwrap(), b"ab");
         assert_eq!(mapped.token_bytes(256), None);
-    }
-
-    #[test]
-    fn texts_that_are_left_alone_are_in_nfc() {
-        // Every character between others: where all stand, normalizing changes nothing; where it changes something, not all stand.
-        let mut standing = 0;
-        for character in (0..=0x10_FFFF).filter_map(char::from_u32) {
-            for text in [
-                format!("{character}"),
-                format!("a\u{1100}{character}"),
-                format!("e{character}\u{ac00}; plain text"),
-                format!("12345678{character}"),
-            ] {
-                let changed = text.nfc().ne(text.chars());
-                assert!(!(changed && all_stand(&text)), "{text:?}");
-                standing += usize::from(all_stand(&text));
-            }
-        }
-        assert!(standing > 4_000_000, "{standing}");
-        assert!(all_stand("") && all_stand("naïve 数字 한국어 😀") && !all_stand("e\u{301}"));
     }
 }

@@ -38,44 +38,59 @@ struct Shared {
 }
 
 /// What was asked for lately, before the cache proper: a history's old messages are looked up again at each of its turns, and the cache's
-/// own records of use cost more than the hash of a message. One entry a place; whoever comes later takes it.
-///
-/// Each half of a key is kept mixed with the count, so that an entry of which two threads wrote parts belongs to no key.
-struct Latest(Box<[Slot]>);
+/// own records of use cost more than the hash of a message. Four entries a place, in one line of the processor's cache; whoever comes later
+/// takes the oldest's room.
+struct Latest(Box<[Place]>);
 
 #[derive(Default)]
+#[repr(align(64))]
+struct Place([Slot; 4]);
+
+/// One entry: half of its key mixed with the count, and the count beside 32 more bits of the key, so that an entry of which two threads
+/// wrote parts belongs to no key.
+#[derive(Default)]
 struct Slot {
-    low: AtomicU64,
-    high: AtomicU64,
+    mixed: AtomicU64,
     count: AtomicU64,
 }
 
+impl Slot {
+    fn find(&self, low: u64, high: u64) -> Option<u64> {
+        let beside = self.count.load(Ordering::Relaxed) ^ (high << 32);
+        let kept = self.mixed.load(Ordering::Relaxed) ^ spread(beside) == low && beside >> 32 == 0;
+        kept.then_some(beside)
+    }
+}
+
+/// A count's bits over a whole word.
+fn spread(count: u64) -> u64 {
+    count.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl Latest {
-    const SLOTS: usize = 1 << 13;
+    const PLACES: usize = 1 << 11;
 
     fn new() -> Self {
-        Self((0..Self::SLOTS).map(|_| Slot::default()).collect())
+        Self((0..Self::PLACES).map(|_| Place::default()).collect())
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "halves of a hash")]
-    fn slot(&self, key: u128) -> Option<(&Slot, u64, u64)> {
+    fn place(&self, key: u128) -> Option<(&Place, u64, u64)> {
         let (low, high) = (key as u64, (key >> 64) as u64);
-        self.0.get(high as usize % Self::SLOTS).map(|slot| (slot, low, high))
+        self.0.get((high >> 32) as usize % Self::PLACES).map(|place| (place, low, high))
     }
 
     fn find(&self, key: u128) -> Option<usize> {
-        let (slot, low, high) = self.slot(key)?;
-        let count = slot.count.load(Ordering::Relaxed);
-        let kept = slot.low.load(Ordering::Relaxed) ^ count == low && slot.high.load(Ordering::Relaxed) ^ count == high;
-        if kept { usize::try_from(count).ok() } else { None }
+        let (Place(slots), low, high) = self.place(key)?;
+        slots.iter().find_map(|slot| slot.find(low, high)).and_then(|count| usize::try_from(count).ok())
     }
 
+    /// Counts that do not fit half a word are not kept here.
     fn put(&self, key: u128, count: usize) {
-        if let Some((slot, low, high)) = self.slot(key) {
-            let count = count as u64;
-            slot.low.store(low ^ count, Ordering::Relaxed);
-            slot.high.store(high ^ count, Ordering::Relaxed);
-            slot.count.store(count, Ordering::Relaxed);
+        let (Some((Place(slots), low, high)), Ok(count)) = (self.place(key), u32::try_from(count)) else { return };
+        let mut next = (low ^ spread(count.into()), u64::from(count) ^ (high << 32));
+        for slot in slots {
+            next = (slot.mixed.swap(next.0, Ordering::Relaxed), slot.count.swap(next.1, Ordering::Relaxed));
         }
     }
 }
@@ -114,7 +129,7 @@ impl std::fmt::Debug for MessageCache {
 }
 
 impl MessageCache {
-    /// A cache that takes at most about `bytes` of memory, and 192 KiB; an entry takes some 160, whatever the text's length.
+    /// A cache that takes at most about `bytes` of memory, and 128 KiB; an entry takes some 160, whatever the text's length.
     pub fn new(bytes: u64) -> Self {
         let counts = moka::sync::Cache::builder().max_capacity(bytes).weigher(|_, _| ENTRY_BYTES).build_with_hasher(Passed(0));
         let seed = RandomState::new().hash_one(0_u64);

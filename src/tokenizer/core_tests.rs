@@ -2,12 +2,14 @@
 //!
 //! Random pieces are made from a seed that is printed. `PLIMSOLL_PIECES` scales the number of random texts.
 
+use super::blocks::{BLOCK, Classify};
 use super::bpe;
 use super::core::{self, Core};
 use super::deepseek;
 use super::engine::Engine;
+use super::prepare::Joins;
 use super::reference::Reference;
-use super::simd::Level;
+use super::simd::{self, Job, Level};
 use super::split::Split;
 use super::vocabulary::Vocabulary;
 use tiktoken_rs::CoreBPE;
@@ -360,6 +362,42 @@ fn texts_of_tokens_and_scripts_are_counted_as_published() {
     }
 }
 
+struct Borders<'a>(&'a [u8; BLOCK], Joins<'a>);
+
+impl Job for Borders<'_> {
+    type Answer = (u64, u64);
+
+    fn run<C: Classify>(self) -> (u64, u64) {
+        // Characters that the block holds whole.
+        let leads = C::wide(self.0).leads[1] & (u64::MAX >> 2);
+        let rights = leads & leads << 3;
+        (rights, rights & C::joined(self.0, leads, self.1))
+    }
+}
+
+#[test]
+fn borders_that_a_token_may_lie_across_are_those_found_one_by_one() {
+    let seed = 0x5EED_000B;
+    println!("seed {seed:#x}");
+    let (mut seen, mut joined) = (0, 0);
+    for (ours, _) in all() {
+        let Some(joins) = ours.vocabulary().joins() else { continue };
+        let mut random = Random(seed);
+        for _ in 0..pieces() {
+            let text = of_tokens(&mut random, &ours);
+            for block in text.as_bytes().windows(BLOCK).step_by(7).filter_map(<[u8]>::first_chunk) {
+                let expected = simd::run(Level::Scalar, Borders(block, joins));
+                for level in levels(ours.level()) {
+                    assert_eq!(simd::run(level, Borders(block, joins)), expected, "{} {level:?} {block:?}", ours.name());
+                }
+                seen += expected.0.count_ones();
+                joined += expected.1.count_ones();
+            }
+        }
+    }
+    assert!(joined > 1_000 && seen > 2 * joined, "{joined} of {seen}");
+}
+
 #[test]
 fn a_part_of_a_row_is_no_token_that_only_a_whole_piece_can_be() {
     // A blank and the first byte of the character merge first, so that the two together are a token only alone.
@@ -394,6 +432,9 @@ fn a_cache_that_grows_and_overflows_never_guesses() {
             }
         }
         words.push("x".repeat(2 << 20));
+        // More bytes of longer pieces than are kept.
+        let long: String = (0..60_000).map(|_| format!(" {}", &words[random.below(words.len() - 1)].repeat(41)[..80])).collect();
+        assert_eq!(ours.count(&long), ours.encode(&long).len(), "{}", ours.name());
         for _ in 0..if pieces() > 1_000 { 40 } else { 4 } {
             let mut text = String::new();
             for _ in 0..30_000 {

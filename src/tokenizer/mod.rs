@@ -30,6 +30,7 @@ mod huggingface;
 mod kept;
 mod known;
 mod make;
+mod nfc;
 mod pieces;
 mod prepare;
 mod prepared;

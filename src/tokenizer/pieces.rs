@@ -6,7 +6,7 @@
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
 //! All hold the piece itself: a hit is a comparison and never a guess. Belongs to one call at a time (see `core.rs`).
-//! Memory: 24 KiB at first, up to 8 MiB as pieces come: a page that is touched first costs more than a hundred lookups, so tables grow where they
+//! Memory: 24 KiB at first, up to 10 MiB as pieces come: a page that is touched first costs more than a hundred lookups, so tables grow where they
 //! are; and one that the processor has forgotten some ten, so the larger tables ask for huge ones.
 
 #![allow(clippy::cast_possible_truncation, reason = "halves of words and masked indexes are meant")]
@@ -30,7 +30,7 @@ pub(super) const SHORT: usize = 15;
 /// Bytes of longer pieces that are kept: one of a megabyte, say.
 const ROW_BYTES: usize = 4 << 20;
 /// Longer pieces that are kept, and the longest.
-const ROW_PIECES: usize = 1 << 15;
+const ROW_PIECES: usize = 1 << 17;
 const LONGEST: usize = ROW_BYTES / 4;
 /// Places where a longer piece may be found: no more, whatever pieces somebody makes up.
 const PROBES: usize = 8;

@@ -93,7 +93,7 @@ fn words(tokens: &[&[u8]]) -> Vec<[u8; 64]> {
 }
 
 /// Bits of the table of pairs of characters, as a power of two.
-const JOIN_BITS: u32 = 18;
+pub(crate) const JOIN_BITS: u32 = 18;
 /// Words of [`Tables::joins`]: the pairs' bits, then one bit a code point under 2^16.
 pub(crate) const JOIN_WORDS: usize = (1 << (JOIN_BITS - 6)) + (1 << 10);
 
@@ -126,9 +126,12 @@ impl Joins<'_> {
     }
 }
 
+/// Factors of the hash of a pair. Vectors make it as well.
+pub(crate) const JOIN_FACTORS: [u32; 2] = [0x85EB_CA77, 0x9E37_79B1];
+
 #[inline(always)]
 const fn pair_bit(left: u32, right: u32) -> usize {
-    ((left.wrapping_mul(0x85EB_CA77) ^ right).wrapping_mul(0x9E37_79B1) >> (32 - JOIN_BITS)) as usize
+    ((left.wrapping_mul(JOIN_FACTORS[0]) ^ right).wrapping_mul(JOIN_FACTORS[1]) >> (32 - JOIN_BITS)) as usize
 }
 
 #[inline(always)]

@@ -102,7 +102,7 @@ mod x86 {
     use crate::tokenizer::blocks::{ByClass, Wide, classify};
     use crate::tokenizer::classes::{self, Table};
     use crate::tokenizer::pieces::{BATCH, Batch, Line, ROOM, SHORT, TINY, TINY_KEY, Tiny, WAYS};
-    use crate::tokenizer::prepare::HASH;
+    use crate::tokenizer::prepare::{HASH, JOIN_BITS, JOIN_FACTORS, Joins};
     #[allow(clippy::wildcard_imports, reason = "intrinsics carry their own prefix")]
     use std::arch::x86_64::*;
 
@@ -272,6 +272,49 @@ mod x86 {
                 found.apart |= _pdep_u64(apart, leads);
             }
             found
+        }
+
+        #[inline(always)]
+        fn joined(block: &[u8; BLOCK], leads: u64, joins: Joins<'_>) -> u64 {
+            let mut places = [0_u8; 64];
+            // In the order of the characters, not at their places.
+            let (mut pairs, mut alone, mut done) = (0, 0, 0);
+            let characters = leads.count_ones() as usize;
+            let words = joins.0.as_flattened();
+            // SAFETY: reached only from `run_avx512`, into which this is inlined. The load and the store are of whole arrays of 64 bytes;
+            // the loads of places are of 16 of them from a multiple of 16 under 64 on. A gather reads four bytes at a multiple of four
+            // from a bit under 2^18, or one of the 2^16 behind it, of a table of as many bits.
+            unsafe {
+                let bytes = _mm512_loadu_si512(block.as_ptr().cast());
+                let all = _mm512_loadu_si512(PLACES.as_ptr().cast());
+                _mm512_storeu_si512(places.as_mut_ptr().cast(), _mm512_maskz_compress_epi8(leads, all));
+                let same = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+                let and = |value: __m512i, bits: i32| _mm512_and_si512(value, _mm512_set1_epi32(bits));
+                let times = |value: __m512i, at: usize| _mm512_mullo_epi32(value, _mm512_set1_epi32(JOIN_FACTORS[at] as i32));
+                let is_set = |bit: __m512i| {
+                    let word = _mm512_i32gather_epi32::<4>(_mm512_srli_epi32::<5>(bit), words.as_ptr().cast());
+                    let one = _mm512_sllv_epi32(_mm512_set1_epi32(1), and(bit, 31));
+                    _mm512_test_epi32_mask(word, one)
+                };
+                while done < characters {
+                    let at = _mm512_cvtepu8_epi32(_mm_loadu_si128(places.as_ptr().add(done).cast()));
+                    let index = _mm512_shuffle_epi8(at, same);
+                    // The first byte highest; and of the character that ends where this one starts.
+                    let three =
+                        |offsets: i32| and(_mm512_permutexvar_epi8(_mm512_add_epi8(index, _mm512_set1_epi32(offsets)), bytes), 0x00FF_FFFF);
+                    let (left, right) = (three(0x00FD_FEFF), three(0x0000_0102));
+                    let bit = times(_mm512_xor_si512(times(left, 0), right), 1);
+                    pairs |= u64::from(is_set(_mm512_srli_epi32::<{ 32 - JOIN_BITS }>(bit))) << done;
+                    let code = _mm512_or_si512(
+                        and(_mm512_srli_epi32::<4>(right), 0xF000),
+                        _mm512_or_si512(and(_mm512_srli_epi32::<2>(right), 0xFC0), and(right, 0x3F)),
+                    );
+                    alone |= u64::from(is_set(_mm512_or_si512(code, _mm512_set1_epi32(1 << JOIN_BITS)))) << done;
+                    done += 16;
+                }
+                let alone = _pdep_u64(alone, leads);
+                alone | alone << 3 | _pdep_u64(pairs, leads)
+            }
         }
 
         #[inline(always)]
