@@ -173,6 +173,8 @@ struct History<'c, 'a> {
     worth: RefCell<HashMap<&'c str, usize>>,
     /// With how many results a message starts.
     leading: RefCell<HashMap<&'c str, usize>>,
+    /// Ids of calls and results, each with the first message that has it, once a repair asks.
+    ids: OnceCell<HashMap<&'c str, usize>>,
 }
 
 impl<'c, 'a> History<'c, 'a> {
@@ -187,6 +189,7 @@ impl<'c, 'a> History<'c, 'a> {
             spans: OnceCell::new(),
             worth: RefCell::default(),
             leading: RefCell::default(),
+            ids: OnceCell::new(),
         }
     }
 
@@ -203,6 +206,32 @@ impl<'c, 'a> History<'c, 'a> {
     fn leading_results(&self, message: &'c Message<'_>) -> usize {
         let count = || message.items.iter().take_while(|item| matches!(item.body, ItemBody::ToolResult(_))).count();
         *self.leading.borrow_mut().entry(message.place.as_str()).or_insert_with(count)
+    }
+
+    /// An id made of another by the first number above the last one that no call and no result before the message `end` has.
+    fn free_id(&self, id: &str, last: &mut usize, end: usize) -> String {
+        let find = || {
+            let mut ids = HashMap::new();
+            for (at, item) in self.messages.iter().enumerate().flat_map(|(at, m)| m.items.iter().map(move |item| (at, item))) {
+                let id = match &item.body {
+                    ItemBody::ToolCall(call) => call.id,
+                    ItemBody::ToolResult(result) => result.call_id,
+                    _ => None,
+                };
+                if let Some(id) = id {
+                    ids.entry(id).or_insert(at);
+                }
+            }
+            ids
+        };
+        let ids = self.ids.get_or_init(find);
+        loop {
+            *last += 1;
+            let new = format!("{id}_{last}");
+            if ids.get(new.as_str()).is_none_or(|at| *at >= end) {
+                return new;
+            }
+        }
     }
 
     /// The edit that takes items away, or their whole message when nothing else is in it.

@@ -110,12 +110,15 @@ struct Following<'h> {
     by_id: HashMap<&'h str, Vec<&'h str>>,
     /// Places of those without.
     bare: Vec<&'h str>,
+    /// The first message after them.
+    end: usize,
 }
 
 impl<'h> Following<'h> {
     fn of(history: &History<'h, '_>, after: usize) -> Self {
-        let mut found = Self::default();
-        for item in history.messages.iter().skip(after + 1).take_while(|m| carries_results(m)).flat_map(|m| &m.items) {
+        let messages = history.messages.iter().skip(after + 1).take_while(|m| carries_results(m));
+        let mut found = Self { end: after + 1 + messages.clone().count(), ..Self::default() };
+        for item in messages.flat_map(|m| &m.items) {
             let ItemBody::ToolResult(result) = &item.body else { continue };
             match result.call_id {
                 Some(id) if !id.is_empty() => found.by_id.entry(id).or_default().push(&item.place),
@@ -126,10 +129,19 @@ impl<'h> Following<'h> {
     }
 }
 
+/// Where an id was met last among the calls.
+struct Seen {
+    message: usize,
+    /// How many calls of that message have it.
+    calls: usize,
+    /// The last number that was given to an id made of it.
+    number: usize,
+}
+
 pub(super) fn check(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     let layout = Layout::of(history);
     let mut calls = Calls::default();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut seen: HashMap<&str, Seen> = HashMap::new();
     let mut answered: HashSet<&str> = HashSet::new();
     // Order of the last answer, by the message of its call.
     let mut last_answer: HashMap<usize, usize> = HashMap::new();
@@ -211,7 +223,7 @@ fn check_id<'h, 'a>(
     item: &Item<'_>,
     (at, nameless): (usize, usize),
     following: &OnceCell<Following<'h>>,
-    seen: &mut HashMap<&'h str, usize>,
+    seen: &mut HashMap<&'h str, Seen>,
     findings: &mut Vec<Finding>,
 ) {
     let place = item.place.as_str();
@@ -222,22 +234,29 @@ fn check_id<'h, 'a>(
         }
         return;
     };
-    let Some(before) = seen.insert(id, at) else { return };
+    let Some(seen) = seen.get_mut(id) else {
+        seen.insert(id, Seen { message: at, calls: 1, number: 1 });
+        return;
+    };
     let text = "two calls carry the same id";
-    let strict = before == at;
-    let finding =
-        if strict { Finding::error("duplicate_call_id", place, text) } else { Finding::warning("duplicate_call_id", place, text) };
-    findings.push(match (strict, id_field(history.format)) {
-        (true, Some((field, result_field))) => {
-            let new = format!("{id}_{}", at + 1);
+    if seen.message != at {
+        (seen.message, seen.calls) = (at, 1);
+        findings.push(Finding::warning("duplicate_call_id", place, text));
+        return;
+    }
+    let finding = Finding::error("duplicate_call_id", place, text);
+    findings.push(match id_field(history.format) {
+        Some((field, result_field)) => {
+            let new = history.free_id(id, &mut seen.number, results().end);
             let mut edits = vec![Edit::set_text(format!("{place}/{field}"), &new)];
-            // Its own result is the second of that id after this message.
-            let own = results().by_id.get(id).and_then(|places| places.get(1));
+            // The results of an id are those of its calls, in order.
+            let own = results().by_id.get(id).and_then(|places| places.get(seen.calls));
             edits.extend(own.map(|at| Edit::set_text(format!("{at}/{result_field}"), &new)));
             finding.fix("give the later call and its result an id of their own", edits)
         }
-        _ => finding,
+        None => finding,
     });
+    seen.calls += 1;
 }
 
 /// The fields of the id on a call and on a result.

@@ -6,7 +6,7 @@
 use super::{Finding, check};
 use crate::error::Result;
 use crate::format::{Conversation, Edit, Format, Request};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Rounds at most: each mends at least one finding of every message that has one.
 const ROUNDS: usize = 64;
@@ -18,17 +18,20 @@ enum Touch {
     Removes,
     /// Messages are put before it, nothing else.
     Precedes,
+    /// Values in it are written, nothing else.
+    Sets,
     /// Anything else.
     Writes,
 }
 
 impl Touch {
-    /// What an edit does to the message that its place is in; `depth` keys name a message.
+    /// What an edit does to the message that its place is in; a message's place has `depth` keys.
     fn of(edit: &Edit, depth: usize) -> Self {
         match edit {
             Edit::Remove { .. } => Self::Removes,
-            Edit::Insert { place, .. } if place.split('/').count() <= depth => Self::Precedes,
-            _ => Self::Writes,
+            Edit::Insert { place, .. } if place.matches('/').count() <= depth => Self::Precedes,
+            Edit::Insert { .. } => Self::Writes,
+            Edit::Set { .. } => Self::Sets,
         }
     }
 
@@ -38,10 +41,40 @@ impl Touch {
     }
 
     /// Whether another fix may do `other` in the same round. Results moved in a chat are messages of their own; elsewhere the second
-    /// may have to join the message that the first one made.
+    /// may have to join the message that the first one made. What is written has to be apart as well ([`Written`]).
     fn allows(self, other: Self, format: Format) -> bool {
-        self == other && (self == Self::Removes || self == Self::Precedes && format == Format::Chat)
+        self == other
+            && match self {
+                Self::Removes | Self::Sets => true,
+                Self::Precedes => format == Format::Chat,
+                Self::Writes => false,
+            }
     }
+}
+
+/// Where a round writes values.
+#[derive(Default)]
+struct Written<'e> {
+    places: HashSet<&'e str>,
+    /// All that these stand in.
+    around: HashSet<&'e str>,
+}
+
+impl<'e> Written<'e> {
+    /// Whether a value can be written without touching one that is written already.
+    fn is_free(&self, place: &str) -> bool {
+        !self.places.contains(place) && !self.around.contains(place) && !around(place).any(|outer| self.places.contains(outer))
+    }
+
+    fn add(&mut self, place: &'e str) {
+        self.places.insert(place);
+        self.around.extend(around(place));
+    }
+}
+
+/// The places that a place stands in.
+fn around(place: &str) -> impl Iterator<Item = &str> {
+    place.match_indices('/').map(|(end, _)| &place[..end])
 }
 
 /// What a repair did.
@@ -62,26 +95,30 @@ pub struct Repaired {
 pub fn repair(request: &Request, model: Option<&str>) -> Result<Repaired> {
     let mut request = request.clone();
     let mut mended = Vec::new();
-    // Keys that name a message, the empty one before the first slash among them: bodies may travel in envelopes.
-    let listed = |view: Conversation<'_>| Some(view.messages.iter().find(|m| m.listed)?.place.split('/').count());
-    let depth = request.conversation().ok().and_then(listed).unwrap_or(3);
+    // Bodies may travel in envelopes.
+    let listed = |view: Conversation<'_>| Some(view.messages.iter().find(|m| m.listed)?.place.matches('/').count());
+    let depth = request.conversation().ok().and_then(listed).unwrap_or(2);
     for _ in 0..ROUNDS {
-        let mut touched: HashMap<String, Touch> = HashMap::new();
+        let findings = check(&request, model);
+        let mut touched: HashMap<&str, Touch> = HashMap::new();
+        let mut written = Written::default();
         // Edits that several findings share, by where they lie, with whether they are made.
         let mut shared: HashMap<*const Edit, bool> = HashMap::new();
         let mut edits = Vec::new();
-        let findings = check(&request, model);
         for finding in &findings {
             let Some(fix) = &finding.fix else { continue };
             let taken = *shared.entry(fix.edits.as_ptr()).or_insert_with(|| {
-                let mut touches: HashMap<String, Touch> = HashMap::new();
+                let mut touches: HashMap<&str, Touch> = HashMap::new();
                 for edit in fix.edits.iter() {
                     let touch = Touch::of(edit, depth);
                     touches.entry(message_of(edit.place(), depth)).and_modify(|before| *before = before.and(touch)).or_insert(touch);
                 }
-                let free = touches.iter().all(|(m, touch)| touched.get(m).is_none_or(|before| before.allows(*touch, request.format())));
+                let sets = || fix.edits.iter().filter(|edit| matches!(edit, Edit::Set { .. })).map(Edit::place);
+                let free = touches.iter().all(|(m, touch)| touched.get(m).is_none_or(|before| before.allows(*touch, request.format())))
+                    && sets().all(|place| written.is_free(place));
                 if free {
                     touched.extend(touches);
+                    sets().for_each(|place| written.add(place));
                     edits.extend(fix.edits.iter().cloned());
                 }
                 free
@@ -100,14 +137,18 @@ pub fn repair(request: &Request, model: Option<&str>) -> Result<Repaired> {
 }
 
 /// The message that a place stands in: its first keys.
-fn message_of(place: &str, depth: usize) -> String {
-    place.split('/').take(depth).collect::<Vec<_>>().join("/")
+fn message_of(place: &str, depth: usize) -> &str {
+    place.match_indices('/').nth(depth).map_or(place, |(end, _)| &place[..end])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Severity;
+    use crate::format::{ItemBody, ToolContentBody};
+    use proptest::prelude::*;
     use serde_json::{Value, json};
+    use std::collections::{BTreeMap, BTreeSet};
 
     /// One fix at a time, the first that there is.
     fn one_by_one(request: &Request) -> Request {
@@ -155,6 +196,131 @@ mod tests {
             assert_eq!(repaired.request.text(), one_by_one(&request).text());
             assert!(repaired.left.iter().all(|finding| finding.fix.is_none()), "{:?}", repaired.left);
             assert!(repaired.mended.len() >= 49);
+        }
+    }
+    const IDS: [&str; 7] = ["", "a", "a_2", "a_2_2", "a_3", "b", "c"];
+
+    /// A history of turns of calls and results, by the ids they carry.
+    fn history(format: Format, turns: &[(Vec<usize>, Vec<usize>)]) -> Request {
+        let mut messages = Vec::new();
+        for (turn, (calls, results)) in turns.iter().enumerate() {
+            let label = |at: usize| format!("{turn}.{at:02}");
+            let (text, calls, results): (Value, Vec<Value>, Vec<Value>) = match format {
+                Format::Chat => {
+                    let call = |(at, id): (usize, &usize)| json!({"id": IDS[*id], "type": "function", "function": {"name": label(at), "arguments": "{}"}});
+                    let result = |(at, id): (usize, &usize)| json!({"role": "tool", "tool_call_id": IDS[*id], "content": label(at)});
+                    (json!("go on"), calls.iter().enumerate().map(call).collect(), results.iter().enumerate().map(result).collect())
+                }
+                Format::Anthropic => {
+                    let call = |(at, id): (usize, &usize)| json!({"type": "tool_use", "id": IDS[*id], "name": label(at), "input": {}});
+                    let result = |(at, id): (usize, &usize)| json!({"type": "tool_result", "tool_use_id": IDS[*id], "content": label(at)});
+                    (json!("go on"), calls.iter().enumerate().map(call).collect(), results.iter().enumerate().map(result).collect())
+                }
+                _ => {
+                    let call = |(at, id): (usize, &usize)| json!({"toolUse": {"toolUseId": IDS[*id], "name": label(at), "input": {}}});
+                    let result =
+                        |(at, id): (usize, &usize)| json!({"toolResult": {"toolUseId": IDS[*id], "content": [{"text": label(at)}]}});
+                    (
+                        json!([{"text": "go on"}]),
+                        calls.iter().enumerate().map(call).collect(),
+                        results.iter().enumerate().map(result).collect(),
+                    )
+                }
+            };
+            messages.push(json!({"role": "user", "content": text}));
+            if format == Format::Chat {
+                messages.push(json!({"role": "assistant", "content": "x", "tool_calls": calls}));
+                messages.extend(results);
+            } else {
+                messages.push(json!({"role": "assistant", "content": calls}));
+                messages.push(json!({"role": "user", "content": results}));
+            }
+            messages.push(json!({"role": "assistant", "content": text}));
+        }
+        let body = json!({"toolConfig": {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": {}}}}]}, "messages": messages});
+        Request::parse(body.to_string().as_bytes(), format).unwrap()
+    }
+
+    /// The ids of calls and results by turn, each under its label.
+    fn ids(request: &Request) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+        let view = request.conversation().unwrap();
+        let (mut calls, mut results) = (BTreeMap::new(), BTreeMap::new());
+        for item in view.messages.iter().flat_map(|m| &m.items) {
+            match &item.body {
+                ItemBody::ToolCall(call) => drop(calls.insert(call.name.to_owned(), call.id.unwrap().to_owned())),
+                ItemBody::ToolResult(result) => {
+                    let text: String = result
+                        .content
+                        .iter()
+                        .filter_map(|piece| match piece.body {
+                            ToolContentBody::Text(text) => Some(text),
+                            _ => None,
+                        })
+                        .collect();
+                    results.insert(text, result.call_id.unwrap().to_owned());
+                }
+                _ => {}
+            }
+        }
+        (calls, results)
+    }
+
+    fn formats() -> impl Strategy<Value = Format> {
+        prop::sample::select(vec![Format::Chat, Format::Anthropic, Format::Converse])
+    }
+
+    /// Ids that a mended one never is: what orphans go first then decides no name.
+    fn some_ids() -> impl Strategy<Value = Vec<usize>> {
+        prop::collection::vec(prop::sample::select(vec![1_usize, 5, 6]), 1..9)
+    }
+
+    proptest! {
+        #[test]
+        fn shared_ids_are_told_apart_and_nothing_else_changes(
+            format in formats(),
+            turns in prop::collection::vec(prop::collection::vec(0..IDS.len(), 1..12), 1..4)
+        ) {
+            let turns: Vec<_> = turns.into_iter().map(|calls| (calls.clone(), calls)).collect();
+            let request = history(format, &turns);
+            let repaired = repair(&request, None).unwrap();
+            let slow = one_by_one(&request);
+            prop_assert_eq!(repaired.request.text(), slow.text());
+            prop_assert!(repaired.left.iter().all(|f| f.severity < Severity::Error), "{:?}", repaired.left);
+            let again = repair(&repaired.request, None).unwrap();
+            prop_assert_eq!(again.request.text(), repaired.request.text());
+            let (calls, results) = ids(&repaired.request);
+            prop_assert_eq!(&calls, &results);
+            let before = ids(&request).0;
+            // The first call of an id in its message keeps it; what follows it on its line changes in its id alone.
+            let mut met = HashSet::new();
+            for (label, id) in &before {
+                let turn = label.split('.').next().unwrap();
+                if !id.is_empty() && met.insert((turn, id)) {
+                    prop_assert_eq!(&calls[label], id);
+                }
+            }
+            let plain = |request: &Request| {
+                let mut text = request.text().to_owned();
+                let (calls, results) = ids(request);
+                let all: BTreeSet<String> = calls.into_values().chain(results.into_values()).collect();
+                all.iter().for_each(|id| text = text.replace(&format!("d\":\"{id}\""), "d\":\"\""));
+                text
+            };
+            prop_assert_eq!(plain(&repaired.request), plain(&request));
+        }
+
+        #[test]
+        fn whatever_ids_calls_and_results_have_rounds_mend_as_one_by_one(
+            format in prop::sample::select(vec![Format::Chat, Format::Anthropic]),
+            turns in prop::collection::vec((some_ids(), some_ids()), 1..4)
+        ) {
+            let request = history(format, &turns);
+            let repaired = repair(&request, None).unwrap();
+            let slow = one_by_one(&request);
+            prop_assert_eq!(repaired.request.text(), slow.text());
+            prop_assert!(repaired.left.iter().all(|finding| finding.fix.is_none()), "{:?}", repaired.left);
+            let again = repair(&repaired.request, None).unwrap();
+            prop_assert_eq!(again.request.text(), repaired.request.text());
         }
     }
 }

@@ -141,17 +141,12 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
 
     /// The user's message that a summary joins. Only Converse needs one: it wants the roles to alternate.
     fn host(&self, run: &[usize], gone: &[bool]) -> Option<(&'h Message<'a>, usize)> {
-        let history = self.history;
-        if history.conversation.format != Format::Converse {
+        if self.history.conversation.format != Format::Converse {
             return None;
         }
-        let (first, last) = (run.first()?, run.last()?);
-        let next = (last + 1..history.units.len()).find(|at| !gone[*at]).and_then(|at| history.messages(&history.units[at]).first());
-        if let Some(next) = next.filter(|m| m.role != Role::Assistant) {
-            return Some((next, 0));
-        }
-        let before = (0..*first).rev().find(|at| !gone[*at]).and_then(|at| history.messages(&history.units[at]).last());
-        before.filter(|m| m.role != Role::Assistant).map(|m| (m, m.items.len()))
+        let (before, next) = self.around(run, gone);
+        let theirs = |m: &&Message<'_>| m.role != Role::Assistant;
+        next.filter(theirs).map(|m| (m, 0)).or_else(|| before.filter(theirs).map(|m| (m, m.items.len())))
     }
 }
 

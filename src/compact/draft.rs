@@ -10,7 +10,7 @@ use super::policy::{Marks, Policy};
 use super::standin;
 use super::tools::{self, Trim};
 use crate::count::Breakdown;
-use crate::format::{Format, ItemBody, ToolContent, ToolContentBody};
+use crate::format::{Format, ItemBody, Message, Role, ToolContent, ToolContentBody};
 use crate::pages::Pages;
 use crate::tokenizer::Tokenizer;
 
@@ -119,9 +119,31 @@ impl<'p, 'h, 'a> Draft<'p, 'h, 'a> {
                 open = false;
             }
         }
+        if self.history.conversation.format == Format::Converse {
+            // Of what parts two messages of the user its last answer stays: the roles must alternate.
+            gone.iter_mut().zip(&self.dropped_reads).for_each(|(gone, dropped)| *gone |= dropped);
+            for run in &mut runs {
+                if let (Some(before), Some(next)) = self.around(run, &gone)
+                    && before.role != Role::Assistant
+                    && next.role != Role::Assistant
+                {
+                    run.pop();
+                }
+            }
+            runs.retain(|run| !run.is_empty());
+        }
         // What is a summary alone already stays as it is.
         runs.retain(|run| !run.iter().all(|at| self.history.units[*at].summary) || self.squeeze > 0);
         runs
+    }
+
+    /// The messages that stay right before and after a run.
+    pub(super) fn around(&self, run: &[usize], gone: &[bool]) -> (Option<&'h Message<'a>>, Option<&'h Message<'a>>) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return (None, None) };
+        let messages = |at: usize| self.history.messages(&self.history.units[at]);
+        let before = (0..*first).rev().find(|at| !gone[*at]).and_then(|at| messages(at).last());
+        let next = (last + 1..gone.len()).find(|at| !gone[*at]).and_then(|at| messages(at).first());
+        (before, next)
     }
 
     pub(super) fn weight(&self, run: &[usize]) -> u64 {

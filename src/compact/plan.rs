@@ -9,15 +9,16 @@ use super::draft::Draft;
 use super::floor::{self, Stuck};
 use super::history::History;
 use super::policy::Policy;
+use super::standin;
 use super::summary::Summarizer;
 use crate::check;
 use crate::count::{Breakdown, Count, CountOptions, Counter, TextMemory};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Conversation, Edit, Edited, ItemBody, Place, Request};
+use crate::format::{Conversation, Edit, Edited, Item, ItemBody, Place, Request};
 use crate::pages::{Entry, Pages, reference};
 use crate::tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use twox_hash::XxHash3_64;
 
 /// A step of compaction, in order of harm.
@@ -118,8 +119,12 @@ pub struct Plan {
 }
 
 /// Where a task's summary stands in the new request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
+    pub(super) task: usize,
+    /// The item that holds it.
+    pub(super) item: Place,
+    /// Its text.
     pub(super) place: Place,
     pub(super) head: String,
     pub(super) extractive: u64,
@@ -263,14 +268,19 @@ fn finish(
     if let Some(error) = check::broken_by_edits(new, proof.view, model, proof.new.untouched()) {
         return Err(Error::new(Kind::Internal, format!("compaction would break the history: {error}")));
     }
-    let mut slots = slots(new, proof.view, &built);
+    let mut slots = slots(new, proof.view, &built.tasks);
+    // Two runs may say the same.
+    let mut by_head: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, slot) in slots.iter().enumerate() {
+        by_head.entry(slot.head.clone()).or_default().push(at);
+    }
     let mut edits = built.planned;
     if let Some(tokenizer) = proof.tokenizer.cloned().or_else(|| Tokenizer::by_name(proof.vocabulary).ok()) {
         for edit in &mut edits {
             let Some(text) = edit.reference.as_ref().and_then(|reference| built.texts.get(reference)) else { continue };
             edit.after = tokenizer.count(text) as u64;
-            for slot in slots.iter_mut().filter(|slot| text.starts_with(&slot.head)) {
-                slot.extractive = edit.after;
+            for at in standin::head_of(text).and_then(|head| by_head.get(head)).into_iter().flatten() {
+                slots[*at].extractive = edit.after;
             }
         }
     }
@@ -296,22 +306,27 @@ fn finish(
     Ok(plan)
 }
 
-/// Where the summaries to be written elsewhere stand in the new request.
-fn slots(request: &Request, conversation: &Conversation<'_>, built: &Built) -> Vec<Slot> {
-    let items = || conversation.messages.iter().flat_map(|m| &m.items);
-    built
-        .tasks
-        .iter()
-        .filter_map(|(_, head, replaced)| {
-            let item = items().find(|item| matches!(&item.body, ItemBody::Text(text) if text.starts_with(head.as_str())))?;
-            // A text stands as a string itself, as the content of a message, or as the text of a block.
-            let place = ["", "/text", "/content"]
-                .into_iter()
-                .map(|tail| format!("{}{tail}", item.place))
-                .find(|place| request.value().pointer(place).is_some_and(serde_json::Value::is_string))?;
-            Some(Slot { place, head: head.clone(), extractive: 0, replaced: *replaced })
-        })
-        .collect()
+/// Where the summaries to be written elsewhere stand in the new request: each in the first text that starts with its head and is no
+/// earlier one's.
+pub(super) fn slots(request: &Request, conversation: &Conversation<'_>, tasks: &[(SummaryTask, String, u64)]) -> Vec<Slot> {
+    let mut items: HashMap<&str, VecDeque<&Item<'_>>> = tasks.iter().map(|(_, head, _)| (head.as_str(), VecDeque::new())).collect();
+    for item in conversation.messages.iter().filter(|_| !tasks.is_empty()).flat_map(|m| &m.items) {
+        if let ItemBody::Text(text) = &item.body
+            && let Some(found) = standin::head_of(text).and_then(|head| items.get_mut(head))
+        {
+            found.push_back(item);
+        }
+    }
+    let slot = |(task, head, replaced): &(SummaryTask, String, u64)| {
+        let item = items.get_mut(head.as_str())?.pop_front()?;
+        // A text stands as a string itself, as the content of a message, or as the text of a block.
+        let place = ["", "/text", "/content"]
+            .into_iter()
+            .map(|tail| format!("{}{tail}", item.place))
+            .find(|place| request.value().pointer(place).is_some_and(serde_json::Value::is_string))?;
+        Some(Slot { task: task.index, item: item.place.clone(), place, head: head.clone(), extractive: 0, replaced: *replaced })
+    };
+    tasks.iter().filter_map(slot).collect()
 }
 
 /// Tokens before the first edited part, in prompt order.
@@ -374,7 +389,8 @@ impl Plan {
     }
 
     /// The same plan with the host's summaries, by task. One that is missing, empty, not smaller than what it replaces, over
-    /// its bound or without an identifier that it must keep is passed over: the built-in summary stands.
+    /// its bound or without an identifier that it must keep is passed over: the built-in summary stands. Costs a few counts, however
+    /// many tasks there are.
     ///
     /// # Errors
     /// Whatever counting errs with.
@@ -389,29 +405,59 @@ impl Plan {
         counting: &dyn Fn(&Request) -> Result<Count>,
         pages: &Pages,
     ) -> Result<Self> {
-        let mut request = self.request.clone();
-        let mut after = self.after;
-        for ((task, slot), text) in self.tasks.iter().zip(&self.slots).zip(texts) {
-            let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) else { continue };
-            if !task.keep.iter().all(|word| text.contains(word.as_str())) {
-                continue;
-            }
-            let said = format!("{}\n{text}", slot.head);
-            let candidate = request.edited(&[Edit::set_text(slot.place.as_str(), &said)])?;
-            let total = counting(&candidate)?.breakdown.total();
-            let grown = total.saturating_sub(after);
-            let smaller = slot.extractive.saturating_add(grown) < slot.replaced;
-            if total <= self.target && total < self.before && smaller {
-                request = candidate;
-                after = total;
-                self.summarized.push(task.index);
+        let offer = |slot| {
+            let Slot { task, place, head, .. }: &Slot = slot;
+            let text = texts.get(*task)?.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
+            let sound = self.tasks.get(*task)?.keep.iter().all(|word| text.contains(word.as_str()));
+            sound.then(|| (slot, Edit::set_text(place.as_str(), &format!("{head}\n{text}"))))
+        };
+        let offered: Vec<(&Slot, Edit)> = self.slots.iter().filter_map(offer).collect();
+        if offered.is_empty() {
+            return Ok(self);
+        }
+        let with = |chosen: &[&(&Slot, Edit)]| self.request.edited(&chosen.iter().map(|(_, edit)| edit.clone()).collect::<Vec<_>>());
+        // One count of all tells what each weighs: the parts of a count add up to it.
+        let weigh = |request: &Request| Ok::<_, Error>(tokens_in(&counting(request)?.breakdown, &offered));
+        let (old, new) = (weigh(&self.request)?, weigh(&with(&offered.iter().collect::<Vec<_>>())?)?);
+        let fits = |total: u64| total <= self.target && total < self.before;
+        let mut total = self.after;
+        let mut chosen = Vec::new();
+        for ((offer, old), new) in offered.iter().zip(old).zip(new) {
+            let next = total.saturating_sub(old).saturating_add(new);
+            if fits(next) && offer.0.extractive.saturating_add(new.saturating_sub(old)) < offer.0.replaced {
+                total = next;
+                chosen.push(offer);
             }
         }
-        if after != self.after || request.text() != self.request.text() {
-            self.id = reference("pl", pages.tenant(), &[&self.id, request.text()]);
-            self.request = request;
-            self.after = after;
+        // The whole has the last word; what it holds against them, it holds against the last ones.
+        while !chosen.is_empty() {
+            let request = with(&chosen)?;
+            let after = counting(&request)?.breakdown.total();
+            if fits(after) {
+                self.summarized.extend(chosen.iter().map(|(slot, _)| slot.task));
+                self.id = reference("pl", pages.tenant(), &[&self.id, request.text()]);
+                (self.request, self.after) = (request, after);
+                break;
+            }
+            chosen.truncate(chosen.len() / 2);
         }
         Ok(self)
     }
+}
+
+/// Tokens of the parts that stand in the item of each offered summary.
+fn tokens_in(breakdown: &Breakdown, offered: &[(&Slot, Edit)]) -> Vec<u64> {
+    let by_item: HashMap<&str, usize> = offered.iter().enumerate().map(|(at, (slot, _))| (slot.item.as_str(), at)).collect();
+    let mut tokens = vec![0_u64; offered.len()];
+    for part in breakdown.parts() {
+        let mut up = part.place.as_str();
+        while !up.is_empty() {
+            if let Some(at) = by_item.get(up) {
+                tokens[*at] = tokens[*at].saturating_add(part.tokens);
+                break;
+            }
+            up = up.rfind('/').map_or("", |slash| &up[..slash]);
+        }
+    }
+    tokens
 }

@@ -33,6 +33,12 @@ pub(super) fn summary_head(left: u64, reference: &str) -> String {
     format!("{SUMMARY}{left} messages. {READ_TOOL} ref={reference}]")
 }
 
+/// The words before the summary that a text holds, as [`summary_head`] makes them.
+pub(super) fn head_of(text: &str) -> Option<&str> {
+    let close = text.strip_prefix(SUMMARY)?.find(']')?;
+    Some(&text[..=SUMMARY.len() + close])
+}
+
 /// In place of dropped messages.
 pub(super) fn dropped(left: u64, reference: &str) -> String {
     format!("{DROPPED}{left} messages. {READ_TOOL} ref={reference}]")
@@ -91,6 +97,8 @@ mod tests {
         assert_eq!(recognize(&format!("{}\n{}", shrunk(true, 7, id), "x".repeat(300))), None);
         let summary = format!("{}\nTask: x", summary_head(12, id));
         assert_eq!(summary_parts(&summary), Some((12, "Task: x")));
+        assert_eq!(head_of(&summary), Some(summary_head(12, id).as_str()));
+        assert_eq!((head_of("plain ]"), head_of(SUMMARY)), (None, None));
         assert_eq!(summary_parts(&dropped(3, id)), Some((3, "")));
     }
 }

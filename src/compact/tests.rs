@@ -7,7 +7,7 @@ use super::*;
 use crate::check::{self, Severity};
 use crate::count::{Breakdown, Count, Part, PartKind};
 use crate::error::Result;
-use crate::format::{Format, ItemBody, Request, Role};
+use crate::format::{Edit, Format, ItemBody, Request, Role};
 use crate::models::Profile;
 use crate::pages::Pages;
 use proptest::prelude::*;
@@ -256,6 +256,75 @@ fn a_hosts_summary_is_taken_when_sound_and_passed_over_when_not() {
     }
 }
 
+/// As [`Plan::with_summaries`]: one summary after the other, the whole counted for each.
+fn summarized_one_by_one(plan: &Plan, texts: &[Option<String>]) -> (String, Vec<usize>) {
+    let (mut request, mut after, mut taken) = (plan.preview().clone(), plan.after, Vec::new());
+    for slot in &plan.slots {
+        let Some(text) = texts[slot.task].as_deref().map(str::trim).filter(|text| !text.is_empty()) else { continue };
+        if !plan.tasks[slot.task].keep.iter().all(|word| text.contains(word.as_str())) {
+            continue;
+        }
+        let edit = Edit::set_text(slot.place.as_str(), &format!("{}\n{text}", slot.head));
+        let candidate = request.edited(&[edit]).unwrap();
+        let total = total(&candidate);
+        let smaller = slot.extractive + total.saturating_sub(after) < slot.replaced;
+        if total <= plan.target && total < plan.before && smaller {
+            (request, after) = (candidate, total);
+            taken.push(slot.task);
+        }
+    }
+    (request.text().to_owned(), taken)
+}
+
+#[test]
+fn many_summaries_find_their_places_as_one_by_one() {
+    let mut most = 0;
+    for (seed, format) in (1..13).flat_map(|seed| FORMATS.map(|format| (seed, format))) {
+        let mut scenario = scenario::generate(seed, 30, 40);
+        // Two runs that say the same.
+        let again = scenario.turns[2..8].to_vec();
+        scenario.turns.splice(14..14, again);
+        let request = request(&scenario, format);
+        if check::check(&request, None).iter().any(|finding| finding.severity == Severity::Error) {
+            continue;
+        }
+        let pages = Pages::in_memory();
+        // Pins part the runs.
+        let pins = (0..60).step_by(5).map(|index| Pin { index: Some(index), ..Pin::default() }).collect();
+        let policy =
+            Policy { summarizer: SummarizerKind::Host, steps: vec![Step::Summarize], pins, ..small_policy(total(&request) * 4 / 5) };
+        let plan = || plan_by(&request, &toy, None, &policy, &pages).unwrap().into_plan();
+        let Ok(Some(planned)) = plan() else { continue };
+        most = most.max(planned.tasks.len());
+
+        // Each summary stands in the first text that has its head and is not taken.
+        let view = planned.request.conversation().unwrap();
+        let mut free: Vec<(&str, &str)> = (view.messages.iter().flat_map(|m| &m.items))
+            .filter_map(|item| match &item.body {
+                ItemBody::Text(text) => Some((item.place.as_str(), text.as_ref())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(planned.slots.iter().map(|slot| slot.task).collect::<Vec<_>>(), (0..planned.tasks.len()).collect::<Vec<_>>());
+        for slot in &planned.slots {
+            let at = free.iter().position(|(_, text)| text.starts_with(&slot.head)).unwrap();
+            assert_eq!(slot.item, free.remove(at).0, "{seed} {format}");
+        }
+
+        let mut random = scenario::Random(seed * 31);
+        for _ in 0..6 {
+            let words = |random: &mut scenario::Random| "word ".repeat(usize::try_from(random.below(120)).unwrap());
+            let texts: Vec<Option<String>> =
+                planned.tasks.iter().map(|task| (random.below(5) > 0).then(|| words(&mut random) + &task.keep.join(" "))).collect();
+            let summarized = plan().unwrap().unwrap().with_summaries_by(&texts, &toy, &pages).unwrap();
+            let (text, taken) = summarized_one_by_one(&planned, &texts);
+            assert_eq!((summarized.preview().text(), &summarized.summarized), (text.as_str(), &taken), "{seed} {format}");
+            assert_eq!(summarized.after, total(summarized.preview()));
+        }
+    }
+    assert!(most > 4, "{most}");
+}
+
 #[test]
 fn pins_hold_and_contradictions_are_refused() {
     let scenario = scenario::generate(11, 14, 50);
@@ -267,6 +336,11 @@ fn pins_hold_and_contradictions_are_refused() {
     let pages = Pages::in_memory();
     if let Decision::Plan(plan) = plan_by(&request, &toy, None, &policy, &pages).unwrap() {
         assert!(plan.preview().text().contains(&pinned));
+    }
+    for format in FORMATS {
+        let request = self::request(&scenario, format);
+        let pins = vec![Pin { role: Some("user".into()), ..Pin::default() }];
+        verify(&request, &Policy { pins, ..small_policy(total(&request) / 2) });
     }
     let bad = [
         Policy { low: Mark::Tokens(100), high: Mark::Tokens(50), ..Policy::default() },
