@@ -56,7 +56,7 @@ fn assistant(calls: &str) -> String {
 /// Name, format, model, body of a size.
 type History = (&'static str, Format, &'static str, fn(usize) -> String);
 
-const HISTORIES: [History; 20] = [
+const HISTORIES: [History; 21] = [
     ("parallel", Format::Chat, "gpt-4o", |n| chat(&format!("{},{}", assistant(&list(n, call)), list(n, result)))),
     ("backwards", Format::Chat, "gpt-4o", |n| chat(&format!("{},{}", assistant(&list(n, call)), list(n, |at| result(n - 1 - at))))),
     ("misplaced", Format::Chat, "gpt-4o", |n| {
@@ -66,6 +66,10 @@ const HISTORIES: [History; 20] = [
     ("one id", Format::Chat, "gpt-4o", |n| chat(&format!("{},{}", assistant(&list(n, |_| call(0))), list(n, |_| result(0))))),
     ("no ids", Format::Chat, "gpt-4o", |n| {
         chat(&format!("{},{}", assistant(&list(n, |at| call(at).replacen(&format!("\"id\":\"c{at}\","), "", 1))), list(n, result)))
+    }),
+    ("nameless", Format::Chat, "gpt-4o", |n| {
+        let nameless = |text: String, at: usize| text.replacen(&format!("\"c{at}\""), "\"\"", 1);
+        chat(&format!("{},{}", assistant(&list(n, |at| nameless(call(at), at))), list(n, |at| nameless(result(at), at))))
     }),
     ("orphan calls", Format::Chat, "gpt-4o", |n| chat(&assistant(&list(n, call)))),
     ("orphan results", Format::Chat, "gpt-4o", |n| chat(&list(n, result))),

@@ -2,8 +2,9 @@
 
 use super::{Finding, History, carries_results};
 use crate::format::{Arguments, Edit, Format, ItemBody, Message, Role, ToolCall};
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::HashSet;
+use std::fmt;
 
 pub(super) fn check(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
     let last = history.messages.len().saturating_sub(1);
@@ -86,9 +87,9 @@ fn arguments(history: &History<'_, '_>, call: &ToolCall<'_>, place: &str, findin
                 );
                 return;
             }
-            match serde_json::from_str::<Value>(text) {
-                Ok(Value::Object(_)) => {}
-                Ok(_) => findings.push(Finding::warning("arguments_not_json", place, "the arguments are not a JSON object")),
+            match serde_json::from_str(text) {
+                Ok(IsObject(true)) => {}
+                Ok(IsObject(false)) => findings.push(Finding::warning("arguments_not_json", place, "the arguments are not a JSON object")),
                 Err(_) => findings.push(Finding::warning("arguments_not_json", place, "the arguments are not valid JSON")),
             }
         }
@@ -96,6 +97,57 @@ fn arguments(history: &History<'_, '_>, call: &ToolCall<'_>, place: &str, findin
             findings.push(Finding::error("arguments_not_json", place, "the arguments are not a JSON object"));
         }
         _ => {}
+    }
+}
+
+/// Reads any JSON that [`serde_json::Value`] does, with the same errors, keeping of it only whether it is an object.
+struct IsObject(bool);
+
+impl<'de> Deserialize<'de> for IsObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self(false))
+    }
+}
+
+impl<'de> Visitor<'de> for IsObject {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<Self, Self>()?.is_some() {}
+        Ok(Self(true))
     }
 }
 
@@ -116,4 +168,46 @@ fn trailing_blanks(history: &History<'_, '_>, findings: &mut Vec<Finding>) {
         Finding::error("trailing_blanks", item.place.as_str(), "the last assistant text ends in blanks")
             .fix("trim the blanks", vec![Edit::set_text(place, trimmed)]),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn arguments_are_read_as_a_value_is() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        let big = "9".repeat(400);
+        for text in [
+            "{}",
+            "{\"a\":{\"b\":[1,2.5e3,-7,null,true,\"x\"]}}",
+            "{\"a\":1,\"a\":2}",
+            "[]",
+            "[{}]",
+            "7",
+            "null",
+            "\"{}\"",
+            " {} ",
+            "{} x",
+            "{",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "{\"a\":01}",
+            "{\"a\":1e999}",
+            "{\"a\":\"\\ud800\"}",
+            "{\"a\":\"\\x\"}",
+            "{\"\\ud800\":1}",
+            "{1:2}",
+            "{\"a\":\"\n\"}",
+            "{\"a\":18446744073709551616}",
+            &deep,
+            &format!("{{\"a\":{deep}}}"),
+            &format!("{{\"a\":{big}}}"),
+            "",
+        ] {
+            let slow = serde_json::from_str::<Value>(text).map(|value| value.is_object()).map_err(|e| e.to_string());
+            assert_eq!(serde_json::from_str(text).map(|IsObject(is)| is).map_err(|e| e.to_string()), slow, "{text}");
+        }
+    }
 }

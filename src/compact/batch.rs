@@ -19,8 +19,8 @@ pub(super) struct Change {
     pub(super) bytes: usize,
     /// Where the original can be read.
     pub(super) reference: String,
-    /// Text to keep there, unless it is kept already.
-    pub(super) keep: Option<String>,
+    /// Whether the original is to be kept there: it is not yet.
+    pub(super) keep: bool,
     /// What it says afterwards.
     pub(super) text: String,
 }
@@ -44,34 +44,36 @@ fn bytes_of(result: &ToolResult<'_>) -> usize {
 }
 
 /// Whether a result stands in for something already.
-pub(super) fn stand_in<'k>(kept: &'k Kept<'_, '_>) -> Option<StandIn<'k>> {
-    kept.result.content.iter().rev().find_map(|piece| match &piece.body {
-        ToolContentBody::Text(text) => standin::recognize(text),
-        ToolContentBody::Json(value) => json_texts(value).find_map(standin::recognize),
-        _ => None,
-    })
+pub(super) fn stand_in<'h>(kept: &Kept<'h, '_>) -> Option<StandIn<'h>> {
+    let find = || {
+        kept.result.content.iter().rev().find_map(|piece| match &piece.body {
+            ToolContentBody::Text(text) => standin::recognize(text),
+            ToolContentBody::Json(value) => json_texts(value).find_map(standin::recognize),
+            _ => None,
+        })
+    };
+    *kept.stand_in.get_or_init(find)
 }
 
 fn json_texts(value: &Value) -> impl Iterator<Item = &str> {
     value.as_object().into_iter().flat_map(|map| map.values()).filter_map(Value::as_str)
 }
 
-/// Where the original is, and the text to keep there if it isn't yet.
-fn page(history: &History<'_, '_>, kept: &Kept<'_, '_>, pages: &Pages) -> (String, Option<String>) {
+/// Where the original is, and whether it is to be kept there: it is not yet.
+fn page(history: &History<'_, '_>, kept: &Kept<'_, '_>, pages: &Pages) -> (String, bool) {
     if let Some(StandIn::Shrunk(reference)) = stand_in(kept) {
         // A stand-in that this store made names the original; a look-alike in some tool's output does not.
         if pages.holds(reference) {
-            return (reference.to_owned(), None);
+            return (reference.to_owned(), false);
         }
     }
-    let text = history.kept_text(kept.result);
-    (pages.reference(&text), Some(text))
+    (pages.reference(&history.kept_text(kept.result)), true)
 }
 
 /// Replaces all that a result says by one line. `shrunk` is what was to be done to it before, and says already where the original is.
 pub(super) fn clear(history: &History<'_, '_>, kept: &Kept<'_, '_>, shrunk: Option<&Change>, pages: &Pages) -> Option<Change> {
     let (reference, keep) = match shrunk {
-        Some(change) => (change.reference.clone(), change.keep.clone()),
+        Some(change) => (change.reference.clone(), change.keep),
         None => page(history, kept, pages),
     };
     let text = standin::cleared(kept.result.is_error, kept.tokens, &reference, kept.superseded);

@@ -13,6 +13,7 @@ use super::summary::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::format::{Edit, Format, ItemBody, Message, Role, quote};
 use crate::pages::Entry;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 impl<'h, 'a> Draft<'_, 'h, 'a> {
@@ -37,7 +38,9 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
         for (kept, change) in history.results.iter().zip(&self.changes) {
             let Some((step, change, after)) = change.as_ref().filter(|_| !gone[kept.unit]) else { continue };
             built.edits.extend(change.edits.iter().cloned());
-            built.keep(&change.reference, change.keep.as_deref());
+            if change.keep {
+                built.keep(&change.reference, || history.kept_text(kept.result).into_owned());
+            }
             built.texts.entry(change.reference.clone()).or_insert_with(|| change.text.clone());
             let tool: String = kept.tool.chars().take(64).collect();
             built.planned.push(PlannedEdit {
@@ -58,7 +61,7 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
         for (at, unit) in history.units.iter().enumerate().filter(|(at, _)| self.dropped_reads[*at]) {
             let text = history.transcript(&[at]);
             let reference = self.pages.reference(&text);
-            built.keep(&reference, Some(&text));
+            built.keep(&reference, || text);
             self.remove(unit, &mut built);
             built.planned.push(PlannedEdit {
                 step: Step::Superseded,
@@ -74,7 +77,7 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
         for run in self.runs() {
             self.build_run(&run, &gone, &mut built)?;
         }
-        built.planned.sort_by_cached_key(|edit| natural(&edit.place));
+        built.planned.sort_by(|a, b| natural(&a.place, &b.place));
         Ok(built)
     }
 
@@ -103,7 +106,8 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
         if note && !digest.must_keep().is_empty() {
             said.push_str(&format!("\nKeep: {}", digest.must_keep().join(", ")));
         }
-        built.keep(&reference, Some(&text));
+        let task = (!note && self.policy.summarizer != SummarizerKind::Extractive).then(|| text.clone());
+        built.keep(&reference, || text);
         for at in run {
             self.remove(&history.units[*at], built);
         }
@@ -129,7 +133,7 @@ impl<'h, 'a> Draft<'_, 'h, 'a> {
             after: bound,
             reference: Some(reference.clone()),
         });
-        if !note && self.policy.summarizer != SummarizerKind::Extractive {
+        if let Some(text) = task {
             built.tasks.push((
                 SummaryTask { index: built.tasks.len(), text, bound, keep: digest.must_keep() },
                 standin::summary_head(digest.left, &reference),
@@ -171,16 +175,16 @@ pub(super) struct Built {
 }
 
 impl Built {
-    fn keep(&mut self, reference: &str, text: Option<&str>) {
-        if let Some(text) = text.filter(|_| !self.kept.contains(reference)) {
-            self.kept.insert(reference.to_owned());
-            self.pages.push(Entry { id: reference.to_owned(), text: text.to_owned() });
+    fn keep(&mut self, reference: &str, text: impl FnOnce() -> String) {
+        if self.kept.insert(reference.to_owned()) {
+            self.pages.push(Entry { id: reference.to_owned(), text: text() });
         }
     }
 }
 
-/// Sort key of a place: tools first where they come first in the prompt, then by index.
-fn natural(place: &str) -> (bool, Vec<(usize, String)>) {
-    let list = !place.starts_with("/tools") && !place.starts_with("/toolConfig") && !place.starts_with("/functions");
-    (list, place.split('/').map(|key| (key.parse().unwrap_or(0), key.to_owned())).collect())
+/// The order of two places: tools first where they come first in the prompt, then by index.
+fn natural(a: &str, b: &str) -> Ordering {
+    let list = |place: &str| !place.starts_with("/tools") && !place.starts_with("/toolConfig") && !place.starts_with("/functions");
+    let keys = |place| str::split(place, '/').map(|key| (key.parse().unwrap_or(0_usize), key));
+    list(a).cmp(&list(b)).then_with(|| keys(a).cmp(keys(b)))
 }

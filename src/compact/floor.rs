@@ -43,8 +43,10 @@ impl Stuck {
 
     /// The error that callers see.
     pub fn to_error(&self) -> Error {
+        // Framing has no place of its own.
+        let place = |part: &StuckPart| if part.place.is_empty() { "the request".to_owned() } else { part.place.clone() };
         let largest: Vec<String> =
-            self.parts.iter().take(3).map(|part| format!("{} ({} tokens: {})", part.place, part.tokens, part.why)).collect();
+            self.parts.iter().take(3).map(|part| format!("{} ({} tokens: {})", place(part), part.tokens, part.why)).collect();
         let because = if largest.is_empty() { String::new() } else { format!(" because of {}", largest.join(", ")) };
         Error::new(
             Kind::OverBudget,

@@ -4,11 +4,13 @@
 //! parted (invariant 7) and marks what is locked: system, pins, the newest user message, the newest exchanges.
 
 use super::policy::{Pin, Policy};
-use super::standin;
+use super::standin::{self, StandIn};
 use crate::check::{Queues, carries_results};
 use crate::count::Breakdown;
-use crate::format::{Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, Spans, ToolContentBody, ToolResult};
-use rustc_hash::FxHashMap;
+use crate::format::{
+    Arguments, Conversation, Format, Item, ItemBody, Message, Request, Role, Spans, ToolContent, ToolContentBody, ToolResult,
+};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -53,6 +55,8 @@ pub(super) struct Kept<'h, 'a> {
     pub(super) free: bool,
     /// Bytes of what it says, once somebody asks.
     pub(super) bytes: OnceCell<usize>,
+    /// What it stands in for already, once somebody asks.
+    pub(super) stand_in: OnceCell<Option<StandIn<'h>>>,
 }
 
 /// The history of one request.
@@ -102,7 +106,10 @@ impl<'h, 'a> History<'h, 'a> {
     }
 
     /// The text kept for a result: its text as it is, everything else as its JSON.
-    pub(super) fn kept_text(&self, result: &ToolResult<'_>) -> String {
+    pub(super) fn kept_text<'r>(&self, result: &'r ToolResult<'_>) -> Cow<'r, str> {
+        if let [ToolContent { body: ToolContentBody::Text(text), .. }] = result.content.as_slice() {
+            return Cow::Borrowed(text);
+        }
         let mut out = String::new();
         for (at, piece) in result.content.iter().enumerate() {
             if at > 0 {
@@ -113,12 +120,15 @@ impl<'h, 'a> History<'h, 'a> {
                 _ => out.push_str(self.raw(&piece.place).unwrap_or_default()),
             }
         }
-        out
+        Cow::Owned(out)
     }
 
     /// Everything in some messages, as text to keep, search and sum up.
     pub(super) fn transcript(&self, units: &[usize]) -> String {
-        let mut out = String::new();
+        // Some four bytes a token, but no more than there are.
+        let tokens = units.iter().map(|unit| self.units[*unit].tokens).fold(0, u64::saturating_add);
+        let bytes = usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX);
+        let mut out = String::with_capacity(bytes.min(self.request.text().len()));
         for unit in units {
             for message in self.messages(&self.units[*unit]) {
                 let _ = writeln!(out, "## {}", if carries_results(message) { "tool" } else { message.role.as_str() });
@@ -154,9 +164,11 @@ impl<'h, 'a> History<'h, 'a> {
 
 /// Tokens by message and by item, from the places of the parts.
 fn weigh<'c>(conversation: &'c Conversation<'_>, breakdown: &Breakdown) -> (Vec<u64>, FxHashMap<&'c str, u64>) {
-    let mut messages: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut by_index: FxHashMap<usize, usize> = FxHashMap::default();
-    let mut items: FxHashMap<&str, u64> = FxHashMap::default();
+    let count = conversation.messages.len();
+    let all = conversation.messages.iter().map(|message| message.items.len()).sum();
+    let mut messages: FxHashMap<&str, usize> = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
+    let mut by_index: FxHashMap<usize, usize> = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
+    let mut items: FxHashMap<&str, u64> = FxHashMap::with_capacity_and_hasher(all, FxBuildHasher);
     for (at, message) in conversation.messages.iter().enumerate() {
         messages.insert(message.place.as_str(), at);
         if message.listed {
@@ -394,7 +406,17 @@ fn results<'h, 'a>(conversation: &'h Conversation<'a>, units: &[Unit], items: &F
                             && !result.content.is_empty()
                             && !policy.keep_tools.iter().any(|kept| kept == tool);
                         let tokens = items.get(item.place.as_str()).copied().unwrap_or(0);
-                        out.push(Kept { unit: at, item, result, tokens, tool, superseded: false, free, bytes: OnceCell::new() });
+                        out.push(Kept {
+                            unit: at,
+                            item,
+                            result,
+                            tokens,
+                            tool,
+                            superseded: false,
+                            free,
+                            bytes: OnceCell::new(),
+                            stand_in: OnceCell::new(),
+                        });
                         keys.push(key);
                     }
                     _ => {}

@@ -17,8 +17,9 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Conversation, Edit, Edited, Item, ItemBody, Place, Request};
 use crate::pages::{Entry, Pages, reference};
 use crate::tokenizer::Tokenizer;
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use twox_hash::XxHash3_64;
 
 /// A step of compaction, in order of harm.
@@ -331,9 +332,9 @@ pub(super) fn slots(request: &Request, conversation: &Conversation<'_>, tasks: &
 
 /// Tokens before the first edited part, in prompt order.
 fn unbroken(breakdown: &Breakdown, edits: &[Edit]) -> u64 {
-    let touched: HashSet<&str> = edits.iter().map(Edit::place).collect();
+    let touched: FxHashSet<&str> = edits.iter().map(Edit::place).collect();
     // What holds an edited place.
-    let mut above: HashSet<&str> = HashSet::new();
+    let mut above: FxHashSet<&str> = FxHashSet::default();
     for edit in edits {
         let mut up = edit.place();
         while let Some(slash) = up.rfind('/') {

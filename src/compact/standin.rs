@@ -45,7 +45,7 @@ pub(super) fn dropped(left: u64, reference: &str) -> String {
 }
 
 /// What a text that stands in for something says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StandIn<'a> {
     /// The whole result is elsewhere.
     Cleared,
@@ -58,6 +58,8 @@ pub(super) fn recognize(text: &str) -> Option<StandIn<'_>> {
     if text.starts_with(CLEARED) && text.len() < 200 && text.ends_with(']') {
         return Some(StandIn::Cleared);
     }
+    // Nearly no text has any, and looking forward is quicker than looking back.
+    memchr::memmem::find(text.as_bytes(), SHRUNK.as_bytes())?;
     let tail = memchr::memmem::rfind(text.as_bytes(), SHRUNK.as_bytes()).map(|at| &text[at..])?;
     let reference = reference_in(tail)?;
     // At the end of a text, or inside the note of a JSON text.

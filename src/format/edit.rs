@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// One change of a body. Places are those of the *original* body, whatever else is edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl Request {
 
 /// JSON text of a string.
 pub(crate) fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Where the quote stands that ends the JSON string whose bytes after the opening quote these are. Looks at quotes alone, and at the
@@ -427,9 +428,15 @@ impl<'t> Scan<'t, '_> {
         if members.items.is_empty() && !matches!(self.byte(at), b'{' | b'[') {
             return Err(missing(place));
         }
+        let mut number = String::new();
         for (index, member) in members.items.iter().enumerate() {
-            let number = index.to_string();
-            let key = member.key.as_deref().unwrap_or(&number);
+            let key = if let Some(key) = &member.key {
+                key
+            } else {
+                number.clear();
+                let _ = write!(number, "{index}");
+                number.as_str()
+            };
             // Of a key given twice the last one is the one that counts.
             let last = |_: &&Node<'_>| !members.object || !members.items[index + 1..].iter().any(|m| m.key == member.key);
             let below = node.children.get(key).filter(last);
