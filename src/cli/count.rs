@@ -125,8 +125,9 @@ pub(super) fn head(count: &Count, format: &str, because: Option<&str>, paint: su
     let profile = &count.profile;
     let told = because.map(|b| format!(" (told by: {b})")).unwrap_or_default();
     let total = paint.bold(&loadline::grouped(count.breakdown.total()));
+    let notes: String = count.breakdown.notes().iter().map(|note| format!("\n{note}")).collect();
     format!(
-        "{total} prompt tokens, {}\n{}",
+        "{total} prompt tokens, {}\n{}{notes}",
         sure(count),
         paint.dim(&format!("{} · {format}{told} · {} · {}", profile.id, profile.renderer, profile.tokenizer))
     )

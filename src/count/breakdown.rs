@@ -120,6 +120,7 @@ impl Part {
 pub struct Breakdown {
     parts: Vec<Part>,
     tighter: Option<u64>,
+    notes: Vec<String>,
 }
 
 impl Breakdown {
@@ -141,6 +142,16 @@ impl Breakdown {
     /// States a total bound that is tighter than the sum of the parts' bounds, and proven for the whole.
     pub fn tighten(&mut self, bound: u64) {
         self.tighter = Some(self.tighter.map_or(bound, |b| b.min(bound)));
+    }
+
+    /// Says something of the whole that the user can act upon.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Why the count is less sure than it could be, where something can be done about it: a vocabulary that isn't installed.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The sum of all parts, in tokens (saturating).

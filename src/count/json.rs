@@ -1,7 +1,7 @@
 //! A count as JSON: one shape for the command line, batches and the service's clients.
 //!
 //! Written by hand rather than derived, because the field names are a contract with scripts:
-//! `total`, `confidence`, `bound`, `tokenizer`, `renderer`, `model`, `breakdown[]`, `by_kind`.
+//! `total`, `confidence`, `bound`, `tokenizer`, `renderer`, `model`, `breakdown[]`, `by_kind`, `notes[]`.
 
 use super::{Count, Part};
 use serde_json::{Map, Value, json};
@@ -48,6 +48,7 @@ impl Count {
             "renderer": self.profile.renderer,
             "by_kind": by_kind,
             "breakdown": breakdown.parts().iter().map(Part::to_json).collect::<Vec<_>>(),
+            "notes": breakdown.notes(),
         })
     }
 }

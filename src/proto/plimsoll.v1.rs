@@ -313,6 +313,9 @@ pub struct CountResponse {
     /// What `show_prompt` asked for.
     #[prost(message, optional, tag = "10")]
     pub prompt: ::core::option::Option<Prompt>,
+    /// Why the count is less sure than it could be, where something can be done about it: a vocabulary that isn't installed.
+    #[prost(string, repeated, tag = "11")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A prompt as the model gets it.
 #[derive(Clone, PartialEq, ::prost::Message)]

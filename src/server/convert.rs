@@ -209,6 +209,7 @@ fn count_out(count: &Count, format: Format, totals_only: bool) -> v1::CountRespo
         parts: if totals_only { Vec::new() } else { breakdown.parts().iter().map(part_out).collect() },
         prefix_id: String::new(),
         prompt: None,
+        notes: breakdown.notes().to_vec(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! Merging and splitting are the core's, but for the digits that Command-R takes out first and for texts without a split. Guards invariant 4; the text between added tokens is never copied unless
 //! normalization changes it.
 
+use super::added::Finder;
 use super::bpe::Scratch;
 use super::classes;
 use super::core::Core;
@@ -13,8 +14,6 @@ use super::prepare::{NONE, Tables};
 use super::sentencepiece::{Row, Rows};
 use super::split::Split;
 use super::vocabulary::Vocabulary;
-use crate::error::{Error, Kind, Result};
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -108,47 +107,32 @@ pub(super) struct ByteLevel {
     recipe: Recipe,
     /// The tables' ids of the maker's, where `recipe.ids` maps them. Made when it is first asked for.
     back: OnceLock<HashMap<u32, u32>>,
-    /// Finds added tokens, the longest first.
-    finder: Option<Regex>,
-    added: HashMap<String, u32>,
-    added_text: HashMap<u32, String>,
+    /// Finds added tokens.
+    finder: Option<Finder>,
+    /// What added tokens say, by id. Made when it is first asked for.
+    added_text: OnceLock<HashMap<u32, String>>,
     /// How texts without a split are cut.
     rows: Option<Rows>,
 }
 
 impl ByteLevel {
     /// An engine over tables that [`super::prepare::prepare`] made or [`super::prepared`] checked.
-    pub(super) fn new(name: &str, tables: Tables, recipe: Recipe) -> Result<Self> {
+    pub(super) fn new(name: &str, tables: Tables, recipe: Recipe) -> Self {
         let core = Core::new(name, Vocabulary::from_tables(tables), recipe.pieces.split());
-        let mut matched: Vec<&Added> = recipe.added.iter().filter(|added| added.matched && !added.text.is_empty()).collect();
-        // The first alternative that fits wins, and the longest must.
-        matched.sort_by_key(|added| std::cmp::Reverse(added.text.len()));
-        let finder = if matched.is_empty() {
-            None
-        } else {
-            let patterns: Vec<String> = matched.iter().map(|added| regex::escape(&added.text)).collect();
-            let finder = regex::RegexBuilder::new(&patterns.join("|")).size_limit(64 << 20).build();
-            Some(finder.map_err(|_| Error::new(Kind::InvalidInput, format!("the added tokens of `{name}` are too many to search for")))?)
-        };
-        let added = matched.iter().map(|added| (added.text.clone(), added.id)).collect();
+        let finder = Finder::of(&recipe.added);
         let rows = (recipe.pieces == Pieces::Sentencepiece).then(|| Rows::of(core.vocabulary()));
-        // A row of stand-ins for blanks may be an added token as well as what blanks merge into: either way it says blanks.
-        let said = |text: &str| if rows.is_some() { text.replace('▁', " ") } else { text.to_owned() };
-        let added_text = recipe.added.iter().map(|added| (added.id, said(&added.text))).collect();
-        Ok(Self { name: name.to_owned(), core, recipe, back: OnceLock::new(), finder, added, added_text, rows })
+        Self { name: name.to_owned(), core, recipe, back: OnceLock::new(), finder, added_text: OnceLock::new(), rows }
     }
 
     /// Calls `each` with every stretch of ordinary text (normalized) and every added token, in order, until it answers `false`.
     fn stretches(&self, text: &str, mut each: impl FnMut(Stretch<'_>) -> bool) {
         let mut at = 0;
-        for found in self.finder.iter().flat_map(|finder| finder.find_iter(text)) {
-            let before = &text[at..found.start()];
-            if (!before.is_empty() && !each(Stretch::Text(&self.normal(before))))
-                || !self.added.get(found.as_str()).is_none_or(|id| each(Stretch::Added(*id)))
-            {
+        for found in self.finder.iter().flat_map(|finder| finder.find_in(text)) {
+            let before = &text[at..found.start];
+            if (!before.is_empty() && !each(Stretch::Text(&self.normal(before)))) || !each(Stretch::Added(found.id)) {
                 return;
             }
-            at = found.end();
+            at = found.end;
         }
         if at < text.len() {
             each(Stretch::Text(&self.normal(&text[at..])));
@@ -200,6 +184,14 @@ impl ByteLevel {
     /// Whether the core cuts texts by itself.
     fn whole_texts(&self) -> bool {
         !matches!(self.recipe.pieces, Pieces::Gpt2Digits | Pieces::Sentencepiece)
+    }
+
+    /// What an added token says.
+    fn added_text(&self, id: u32) -> Option<&str> {
+        // A row of stand-ins for blanks may be an added token as well as what blanks merge into: either way it says blanks.
+        let said = |text: &str| if self.rows.is_some() { text.replace('▁', " ") } else { text.to_owned() };
+        let texts = || self.recipe.added.iter().map(|added| (added.id, said(&added.text))).collect();
+        self.added_text.get_or_init(texts).get(&id).map(String::as_str)
     }
 
     /// The tables' id of one of the maker's.
@@ -284,8 +276,8 @@ impl Engine for ByteLevel {
     }
 
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        if let Some(text) = self.added_text.get(&id) {
-            return Some(text.clone().into_bytes());
+        if let Some(text) = self.added_text(id) {
+            return Some(text.as_bytes().to_vec());
         }
         let inner = if self.recipe.ids.is_empty() { id.checked_sub(self.recipe.shift)? } else { self.inner(id)? };
         self.core.token_bytes(inner)
@@ -310,7 +302,7 @@ mod tests {
         let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255_u8).map(|byte| (vec![byte], u32::from(byte))).collect();
         tokens.push((b"ab".to_vec(), 256));
         tokens.push(("é".as_bytes().to_vec(), 257));
-        ByteLevel::new("small", prepare::prepare(&tokens).unwrap(), recipe).unwrap()
+        ByteLevel::new("small", prepare::prepare(&tokens).unwrap(), recipe)
     }
 
     #[test]

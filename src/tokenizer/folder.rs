@@ -75,8 +75,16 @@ fn snapshot(from: &Path) -> PathBuf {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Files that this thread has read.
+    pub(super) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// A vocabulary's file as text, within the cap.
 pub(super) fn read(path: &Path) -> Result<String> {
+    #[cfg(test)]
+    READS.set(READS.get() + 1);
     let size = std::fs::metadata(path).map_err(|e| unreadable(path, e))?.len();
     if size > limits::MAX_VOCABULARY_BYTES {
         let cap = limits::MAX_VOCABULARY_BYTES;

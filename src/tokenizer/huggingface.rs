@@ -12,13 +12,16 @@ use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
 pub(super) struct HuggingFace {
     name: String,
     inner: PipelineTokenizer,
-    options: EncodeOptions,
     style: Style,
     /// Texts of the added tokens.
     added: Vec<String>,
     /// The tokenizer puts a blank before every text.
     prefixed: bool,
 }
+
+/// Text alone: nothing around it, and special tokens' look-alikes are text.
+const OPTIONS: EncodeOptions =
+    EncodeOptions { add_special_tokens: false, encode_special_tokens: true, padding: Override::Off, truncation: Override::Off };
 
 /// How a token's written form maps to bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,19 +48,20 @@ impl HuggingFace {
     /// Reads a `tokenizer.json` of the current canonical form, as [`canonical`] writes it.
     pub(super) fn from_canonical(name: &str, json: &str) -> Result<Self> {
         let inner = tokenizers::from_json(json).map_err(|e| refused(name, &e.to_string()))?;
+        // Splits that it can't run are refused when they are first needed.
+        let tried = inner.encode_into("a 1", &OPTIONS, &mut Vec::new());
+        tried.map_err(|e| refused(name, &e.to_string()))?;
         let style = if matches!(inner.get_model(), tokenizers::pipeline::PipelineModel::BPE(bpe) if bpe.is_byte_level()) {
             Style::ByteLevel
         } else {
             Style::Sentencepiece
         };
-        let options =
-            EncodeOptions { add_special_tokens: false, encode_special_tokens: true, padding: Override::Off, truncation: Override::Off };
         // Before the model, where the normalizer stands; tokens named so don't matter, as they hold no quotes.
         let prefixed = style == Style::Sentencepiece
             && json.get(..json.find("\"model\"").unwrap_or(0)).is_some_and(|head| head.contains("\"Prepend\""));
         let file: File = serde_json::from_str(json).map_err(|e| refused(name, &e.to_string()))?;
         let added = file.added_tokens.into_iter().map(|added| added.content).collect();
-        Ok(Self { name: name.to_owned(), inner, options, style, added, prefixed })
+        Ok(Self { name: name.to_owned(), inner, style, added, prefixed })
     }
 }
 
@@ -146,8 +150,8 @@ impl Engine for HuggingFace {
 impl HuggingFace {
     fn tokens(&self, text: &str) -> Vec<tokenizers::pipeline::PipelineToken> {
         let mut out = Vec::with_capacity(text.len() / 4 + 1);
-        // The crate refuses only texts over 4 GiB, which no request reaches (`limits::MAX_BODY_BYTES`).
-        if self.inner.encode_into(text, &self.options, &mut out).is_err() {
+        // What it refuses of a file it refuses for any text, which is tried at once; else only texts over 4 GiB, which no request reaches (`limits::MAX_BODY_BYTES`).
+        if self.inner.encode_into(text, &OPTIONS, &mut out).is_err() {
             out.clear();
         }
         out
@@ -205,6 +209,7 @@ mod tests {
         let engine = HuggingFace::from_canonical("small", &canonical("small", &small()).unwrap()).unwrap();
         assert_eq!(engine.encode("ab ab"), [256, 257]);
         assert_eq!(engine.token_starts("ab ab"), [0, 2]);
+        assert_eq!(engine.decode(&engine.encode("ab é你 ab")).unwrap(), "ab é你 ab".as_bytes());
     }
 
     #[test]

@@ -25,9 +25,20 @@ pub(super) struct Made {
 pub(super) enum Form {
     /// Tables of the hot core.
     Tables(Vec<u8>),
-    /// For the `tokenizers` crate.
+    /// For the `tokenizers` crate, because the core can't serve it.
     #[cfg_attr(not(feature = "huggingface"), expect(dead_code, reason = "made by that crate alone"))]
-    Canonical(String),
+    Canonical { json: String, why: &'static str },
+}
+
+/// Goes up when the core learns to serve files that it left to the `tokenizers` crate.
+pub(super) const READING: u32 = 1;
+/// Whether this build has that crate.
+pub(super) const HAS_CRATE: bool = cfg!(feature = "huggingface");
+
+/// What a build without that crate says of a file that the core can't serve.
+pub(super) fn needs_crate(name: &str, why: &str) -> Error {
+    let message = format!("the tokenizer.json of `{name}` needs the feature `huggingface`, which this build lacks: {why}");
+    Error::new(Kind::Unsupported, message)
 }
 
 /// The engine over a file's text. `proven` says that a `tokenizer.json` has been compared with the `tokenizers` crate before;
@@ -46,7 +57,7 @@ pub(super) fn make(
             let tekken = Tekken::parse(name, text)?;
             match Split::of_pattern(&tekken.pattern).and_then(Pieces::of) {
                 Some(pieces) => {
-                    hot(name, tables(&tekken.ranks)?, Recipe { shift: tekken.specials, ..Recipe::plain(pieces, false) }, source)
+                    Ok(hot(name, tables(&tekken.ranks)?, Recipe { shift: tekken.specials, ..Recipe::plain(pieces, false) }, source))
                 }
                 None => slow(Arc::new(tekken.with_pattern(name)?)),
             }
@@ -63,13 +74,13 @@ pub(super) fn make(
             let nfc = known::find(name).is_some_and(known::Known::nfc);
             let ranks = Ranks::parse(name, text)?;
             match known::core_split(split).and_then(Pieces::of) {
-                Some(pieces) => hot(name, tables(&ranks)?, Recipe::plain(pieces, nfc), source),
+                Some(pieces) => Ok(hot(name, tables(&ranks)?, Recipe::plain(pieces, nfc), source)),
                 None => slow(Arc::new(RankEngine::with_pattern(name, ranks, known::split(split)?, nfc)?)),
             }
         }
         VocabularyKind::TokenizerJson => match tokenizer_json::read(name, text)? {
             Reading::Core(tables, recipe) => {
-                let made = hot(name, *tables, recipe, source)?;
+                let made = hot(name, *tables, recipe, source);
                 if proven || agrees(name, made.engine.as_ref(), text)? {
                     Ok(made)
                 } else {
@@ -87,20 +98,20 @@ pub(super) fn bundled(name: &str, ranks: &Ranks) -> Result<Arc<dyn Engine>> {
     let known = known::find(name);
     let split = known.and_then(|known| known.split.as_deref()).and_then(known::core_split).and_then(Pieces::of);
     let pieces = split.ok_or_else(|| Error::new(Kind::Internal, format!("no split is known for `{name}`")))?;
-    let engine = engine(name, tables(ranks)?, Recipe::plain(pieces, known.is_some_and(known::Known::nfc)))?;
+    let engine = engine(name, tables(ranks)?, Recipe::plain(pieces, known.is_some_and(known::Known::nfc)));
     super::store::prove(name, engine.as_ref())?;
     Ok(engine)
 }
 
 /// The core over prepared tables.
-pub(super) fn engine(name: &str, tables: Tables, recipe: Recipe) -> Result<Arc<dyn Engine>> {
-    Ok(Arc::new(ByteLevel::new(name, tables, recipe)?))
+pub(super) fn engine(name: &str, tables: Tables, recipe: Recipe) -> Arc<dyn Engine> {
+    Arc::new(ByteLevel::new(name, tables, recipe))
 }
 
 /// An engine of the hot core with its prepared tables.
-fn hot(name: &str, tables: Tables, recipe: Recipe, source: Option<&Source>) -> Result<Made> {
+fn hot(name: &str, tables: Tables, recipe: Recipe, source: Option<&Source>) -> Made {
     let prepared = source.and_then(|source| prepared::write(source, &recipe, &tables)).map(Form::Tables);
-    Ok(Made { engine: engine(name, tables, recipe)?, prepared })
+    Made { engine: engine(name, tables, recipe), prepared }
 }
 
 fn tables(ranks: &Ranks) -> Result<Tables> {
@@ -110,15 +121,14 @@ fn tables(ranks: &Ranks) -> Result<Tables> {
 
 /// The `tokenizers` crate over a file that the core can't serve, for the reason given.
 #[cfg(feature = "huggingface")]
-fn crate_engine(name: &str, text: &str, _why: &str) -> Result<Made> {
-    let canonical = super::huggingface::canonical(name, text)?;
-    Ok(Made { engine: from_canonical(name, &canonical)?, prepared: Some(Form::Canonical(canonical)) })
+fn crate_engine(name: &str, text: &str, why: &'static str) -> Result<Made> {
+    let json = super::huggingface::canonical(name, text)?;
+    Ok(Made { engine: from_canonical(name, &json)?, prepared: Some(Form::Canonical { json, why }) })
 }
 
 #[cfg(not(feature = "huggingface"))]
-fn crate_engine(name: &str, _text: &str, why: &str) -> Result<Made> {
-    let message = format!("the tokenizer.json of `{name}` needs the feature `huggingface`, which this build lacks: {why}");
-    Err(Error::new(Kind::Unsupported, message))
+fn crate_engine(name: &str, _text: &str, why: &'static str) -> Result<Made> {
+    Err(needs_crate(name, why))
 }
 
 /// The `tokenizers` crate over the form that [`Form::Canonical`] holds.
@@ -130,7 +140,7 @@ pub(super) fn from_canonical(name: &str, json: &str) -> Result<Arc<dyn Engine>> 
 #[cfg(not(feature = "huggingface"))]
 pub(super) fn from_canonical(name: &str, json: &str) -> Result<Arc<dyn Engine>> {
     let _ = json;
-    Err(Error::new(Kind::Unsupported, format!("`{name}` needs the feature `huggingface`, which this build lacks")))
+    Err(needs_crate(name, "it was prepared for that crate"))
 }
 
 /// Texts on which two engines are compared: each part of the published splits, added tokens and what looks like them.

@@ -8,6 +8,7 @@
     reason = "the hot loops are compiled once a kind of machine, and only what is inlined gets its instructions"
 )]
 
+mod added;
 mod append;
 mod blocks;
 mod bpe;

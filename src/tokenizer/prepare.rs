@@ -14,6 +14,8 @@ use std::collections::HashMap;
 pub(crate) const ID_BITS: u32 = 21;
 /// Largest id that the pair table can hold, plus one.
 pub(crate) const ID_LIMIT: u32 = 1 << ID_BITS;
+/// Most work of preparing: the sum of the squares of the tokens' lengths. The largest vocabularies of 2026 take 2^25.
+const MOST_WORK: u64 = 1 << 31;
 /// No token; also an empty slot of the byte pair table.
 pub(crate) const NONE: u32 = u32::MAX;
 /// Slots in a bucket: one cache line.
@@ -204,7 +206,7 @@ const fn hash(left: u32, right: u32) -> u64 {
 /// What is wrong with the vocabulary: a missing single byte, an id or token given twice, an id out of range.
 pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
     let mut ids: HashMap<&[u8], u32, Fold> = HashMap::with_capacity_and_hasher(tokens.len(), Fold);
-    let mut longest = 0;
+    let mut work = 0_u64;
     let mut limit = 0;
     for (bytes, id) in tokens {
         if *id >= ID_LIMIT - 1 {
@@ -216,7 +218,11 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
         if ids.insert(bytes, *id).is_some() {
             return Err(format!("id {id} has the same bytes as another"));
         }
-        longest = longest.max(bytes.len());
+        // Finding how a token arises takes time by the square of its length.
+        work = work.saturating_add((bytes.len() as u64).saturating_pow(2));
+        if work > MOST_WORK {
+            return Err(format!("its tokens are too long: those up to id {id}, {} bytes, would take minutes to prepare", bytes.len()));
+        }
         limit = limit.max(*id as usize + 1);
     }
     let mut by_id: Vec<&[u8]> = vec![&[]; limit];
@@ -234,10 +240,8 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
 
     let mut pairs = Vec::with_capacity(tokens.len());
     let mut whole = Vec::new();
-    let mut parts = Vec::new();
-    for (id, bytes) in by_id.iter().enumerate().filter(|(_, bytes)| bytes.len() > 1) {
-        let id = id as u32;
-        match last_split(bytes, &ids, &mut parts) {
+    for ((id, bytes), split) in (0_u32..).zip(&by_id).zip(splits(&by_id, &ids)).filter(|((_, bytes), _)| bytes.len() > 1) {
+        match split {
             Some(at) => {
                 let (left, right) = (ids[&bytes[..at]], ids[&bytes[at..]]);
                 if bytes.len() == 2 {
@@ -309,10 +313,29 @@ pub(crate) fn prepare(tokens: &[(Vec<u8>, u32)]) -> Result<Tables, String> {
     })
 }
 
+/// [`last_split`] of all tokens: most of the time that preparing takes, so that it is shared out among threads.
+fn splits(by_id: &[&[u8]], ids: &HashMap<&[u8], u32, Fold>) -> Vec<Option<usize>> {
+    /// What a thread is worth.
+    const TOKENS: usize = 8_192;
+    let of = |tokens: &[&[u8]]| -> Vec<Option<usize>> {
+        let mut parts = Vec::new();
+        tokens.iter().map(|bytes| last_split(bytes, ids, &mut parts)).collect()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(by_id.len().div_ceil(TOKENS));
+    if threads < 2 {
+        return of(by_id);
+    }
+    std::thread::scope(|scope| {
+        let others: Vec<_> = by_id.chunks(by_id.len().div_ceil(threads)).map(|tokens| (tokens, scope.spawn(move || of(tokens)))).collect();
+        // A thread can't fail but by a defect; doing its part here then shows it.
+        others.into_iter().flat_map(|(tokens, other)| other.join().unwrap_or_else(|_| of(tokens))).collect()
+    })
+}
+
 /// Where the last merge joins the two parts of `bytes`, or `None` when merging does not end in one token.
 fn last_split(bytes: &[u8], ids: &HashMap<&[u8], u32, Fold>, parts: &mut Vec<(usize, u32)>) -> Option<usize> {
-    if bytes.len() == 2 {
-        return Some(1);
+    if bytes.len() <= 2 {
+        return (bytes.len() == 2).then_some(1);
     }
     let rank = |from: usize, to: usize| ids.get(&bytes[from..to]).copied().unwrap_or(NONE);
     // Each part: where it starts, and the rank of the pair that it opens.

@@ -8,6 +8,7 @@ use super::byte_level::Recipe;
 use super::prepare::{BUCKET, ID_LIMIT, JOIN_WORDS, NONE, Tables};
 use crate::limits;
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
 use twox_hash::XxHash3_128;
 
@@ -91,7 +92,7 @@ pub(super) fn read(folder: &Path, manifest: &str, source: &Source) -> Option<(Ta
     if !same_owner(&seen, &folder.join(manifest)) || seen.len() > limits::MAX_VOCABULARY_BYTES {
         return None;
     }
-    parse(&std::fs::read(path).ok()?, source)
+    parse(std::fs::File::open(path).ok()?, seen.len(), source)
 }
 
 /// Whether a file belongs to whom the manifest belongs to.
@@ -106,39 +107,66 @@ fn same_owner(_seen: &std::fs::Metadata, _manifest: &Path) -> bool {
     true
 }
 
-fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
-    let (content, checksum) = file.split_last_chunk::<CHECKSUM>()?;
-    let rest = content.strip_prefix(MAGIC)?;
-    if XxHash3_128::oneshot(content).to_le_bytes() != *checksum {
+/// Reads a file of `length` bytes straight into the tables: they are large, and each copy costs as much as reading.
+fn parse(file: impl Read, length: u64, source: &Source) -> Option<(Tables, Recipe)> {
+    let left = usize::try_from(length).ok()?.checked_sub(CHECKSUM)?;
+    let mut rest = Rest { file: BufReader::new(file), left, hash: XxHash3_128::new() };
+    if rest.take::<1>(MAGIC.len())?.as_flattened() != MAGIC {
         return None;
     }
-    let end = memchr::memchr(b'\n', rest)?;
-    let (head, rest) = (rest.get(..end)?, rest.get(end + 1..)?);
-    let mut head: Head = serde_json::from_slice(head).ok()?;
+    let mut head: Head = serde_json::from_slice(&rest.line()?).ok()?;
     if head.source != *source {
         return None;
     }
     let [bytes, pairs, filter, offsets, text, whole, joins, words, ids] = head.lengths;
-    let mut rest = rest;
     let tables = Tables {
-        bytes: chunks(&mut rest, bytes)?,
-        pairs: chunks(&mut rest, pairs)?,
-        filter: chunks(&mut rest, filter)?,
-        offsets: chunks(&mut rest, offsets)?,
-        text: chunks::<1>(&mut rest, text)?.into_flattened(),
-        whole: chunks(&mut rest, whole)?,
-        joins: chunks(&mut rest, joins)?,
-        words: chunks(&mut rest, words)?,
+        bytes: rest.take(bytes)?,
+        pairs: rest.take(pairs)?,
+        filter: rest.take(filter)?,
+        offsets: rest.take(offsets)?,
+        text: rest.take::<1>(text)?.into_flattened(),
+        whole: rest.take(whole)?,
+        joins: rest.take(joins)?,
+        words: rest.take(words)?,
     };
-    head.recipe.ids = chunks(&mut rest, ids)?.into_iter().map(u32::from_le_bytes).collect();
-    (rest.is_empty() && sound(&tables, &head.recipe)).then_some((tables, head.recipe))
+    head.recipe.ids = rest.take(ids)?.into_iter().map(u32::from_le_bytes).collect();
+    (rest.ends_with_its_checksum()? && sound(&tables, &head.recipe)).then_some((tables, head.recipe))
 }
 
-/// The next `count` entries of `N` bytes.
-fn chunks<const N: usize>(rest: &mut &[u8], count: usize) -> Option<Vec<[u8; N]>> {
-    let (taken, left) = rest.split_at_checked(count.checked_mul(N)?)?;
-    *rest = left;
-    Some(taken.as_chunks().0.to_vec())
+/// What is still to be read of a file.
+struct Rest<R> {
+    file: BufReader<R>,
+    /// Bytes before the checksum.
+    left: usize,
+    /// Of all that was read.
+    hash: XxHash3_128,
+}
+
+impl<R: Read> Rest<R> {
+    /// The next `count` entries of `N` bytes. Never more memory than the file has bytes.
+    fn take<const N: usize>(&mut self, count: usize) -> Option<Vec<[u8; N]>> {
+        self.left = self.left.checked_sub(count.checked_mul(N)?)?;
+        let mut entries = vec![[0; N]; count];
+        self.file.read_exact(entries.as_flattened_mut()).ok()?;
+        self.hash.write(entries.as_flattened());
+        Some(entries)
+    }
+
+    /// The next line, without its end.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        (&mut self.file).take(self.left as u64).read_until(b'\n', &mut line).ok()?;
+        self.left = self.left.checked_sub(line.len())?;
+        self.hash.write(&line);
+        (line.pop() == Some(b'\n')).then_some(line)
+    }
+
+    fn ends_with_its_checksum(mut self) -> Option<bool> {
+        let mut checksum = [0; CHECKSUM];
+        self.file.read_exact(&mut checksum).ok()?;
+        let ends = self.left == 0 && self.file.read(&mut [0]).ok()? == 0;
+        Some(ends && checksum == self.hash.finish_128().to_le_bytes())
+    }
 }
 
 /// Whether everything that the merge loop follows stays inside the tables.
@@ -177,6 +205,10 @@ mod tests {
     use super::super::byte_level::Pieces;
     use super::*;
     use crate::tokenizer::prepare;
+
+    fn parse(file: &[u8], source: &Source) -> Option<(Tables, Recipe)> {
+        super::parse(file, file.len() as u64, source)
+    }
 
     fn file() -> (Vec<u8>, Source) {
         let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255_u8).map(|byte| (vec![byte], u32::from(byte))).collect();

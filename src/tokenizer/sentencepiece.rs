@@ -33,11 +33,12 @@ const fn bit(at: usize) -> u64 {
 impl Rows {
     /// Reads all tokens: some milliseconds for 260,000.
     pub(super) fn of(vocabulary: &Vocabulary) -> Self {
-        let mut rows = Self { known: vec![0; POINTS / 64].into(), joined: vec![0; 65_536 / 64].into() };
+        let mut rows = Self { known: vec![0; POINTS / 64].into(), joined: Box::default() };
+        // Bytes first: setting a bit waits for the one that was set before it.
+        let mut joined = vec![false; 65_536];
         for token in vocabulary.tokens() {
             for pair in token.windows(2) {
-                let at = usize::from(pair[0]) << 8 | usize::from(pair[1]);
-                rows.joined[at >> 6] |= bit(at);
+                joined[usize::from(pair[0]) << 8 | usize::from(pair[1])] = true;
             }
             if token.len() <= 4
                 && let Ok(text) = std::str::from_utf8(token)
@@ -46,6 +47,8 @@ impl Rows {
                 rows.known[single as usize >> 6] |= bit(single as usize);
             }
         }
+        let word = |flags: &[bool]| flags.iter().zip(0..).fold(0, |word, (flag, at)| word | u64::from(*flag) << at);
+        rows.joined = joined.chunks(64).map(word).collect();
         rows
     }
 

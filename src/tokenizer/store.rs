@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 use twox_hash::XxHash3_128;
 
 const MANIFEST: &str = "manifest.json";
@@ -60,6 +61,44 @@ pub struct Vocabulary {
     prepared: Option<(String, String)>,
     /// Split of a rank file.
     split: Option<String>,
+    /// Why the core doesn't serve the file, and the [`make::READING`] that found so; another one looks again.
+    #[serde(default)]
+    not_hot: Option<(u32, String)>,
+}
+
+impl Vocabulary {
+    /// The same, served by the form that it was brought into.
+    fn with(self, form: Option<&Form>) -> Self {
+        let hot = matches!(form, Some(Form::Tables(_)));
+        let (prepared, not_hot) = match form {
+            Some(Form::Canonical { json, why }) => {
+                (Some((CANONICAL.to_owned(), fingerprint_of(json))), Some((make::READING, (*why).to_owned())))
+            }
+            _ => (None, None),
+        };
+        Self { hot, prepared, not_hot, ..self }
+    }
+
+    /// Why the core doesn't serve the file, where this version would find the same.
+    fn why_not_hot(&self) -> Option<&str> {
+        self.not_hot.as_ref().filter(|(reading, _)| *reading == make::READING).map(|(_, why)| why.as_str())
+    }
+}
+
+impl Form {
+    fn file(&self) -> &'static str {
+        match self {
+            Self::Tables(_) => prepared::FILE,
+            Self::Canonical { .. } => CANONICAL,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Tables(bytes) => bytes,
+            Self::Canonical { json, .. } => json.as_bytes(),
+        }
+    }
 }
 
 /// What [`VocabularyStore::add`] may be told.
@@ -83,6 +122,27 @@ pub struct VocabularyStore {
 
 /// Engines loaded by this process, by their folder.
 static LOADED: LazyLock<Mutex<HashMap<PathBuf, Arc<dyn Engine>>>> = LazyLock::new(Mutex::default);
+
+/// What could not be loaded and won't be as long as its files stay as they are, by its folder.
+static REFUSED: LazyLock<Mutex<HashMap<PathBuf, Refusal>>> = LazyLock::new(Mutex::default);
+
+/// An error that reading the same files again would give again.
+struct Refusal {
+    seen: Seen,
+    kind: Kind,
+    message: String,
+}
+
+/// Which files a vocabulary had: the manifest's and the vocabulary's own, told by length and time of the last change.
+#[derive(PartialEq, Eq)]
+struct Seen([(u64, SystemTime); 2]);
+
+impl Seen {
+    fn of(folder: &Path, vocabulary: &Vocabulary) -> Option<Self> {
+        let file = |path: PathBuf| std::fs::metadata(path).and_then(|seen| Ok((seen.len(), seen.modified()?))).ok();
+        Some(Self([file(folder.join(MANIFEST))?, file(folder.join(&vocabulary.file))?]))
+    }
+}
 
 /// The tokenizer of a vocabulary that isn't built in.
 pub(super) fn find(name: &str) -> Result<Tokenizer> {
@@ -152,7 +212,7 @@ impl VocabularyStore {
         self.root.join(known::canonical(name))
     }
 
-    /// Loads a vocabulary, once per process.
+    /// Loads a vocabulary, once per process. One that can't be loaded is not read again until its files change.
     ///
     /// # Errors
     /// [`Kind::NotFound`] when it isn't present, [`Kind::Corrupt`] when its file isn't the one that was added,
@@ -165,23 +225,47 @@ impl VocabularyStore {
             return Ok(Tokenizer::from_engine(Arc::clone(engine)));
         }
         let vocabulary = self.get(name)?;
-        let engine = match Self::load_prepared(&folder, &vocabulary) {
-            Some(engine) => engine,
-            None => Self::load_source(&folder, &vocabulary)?,
-        };
+        let seen = Seen::of(&folder, &vocabulary);
+        if let Some(refused) = REFUSED.lock().unwrap_or_else(PoisonError::into_inner).get(&folder)
+            && seen.as_ref() == Some(&refused.seen)
+        {
+            return Err(Error::new(refused.kind, refused.message.clone()));
+        }
+        let engine = Self::load_files(&folder, &vocabulary).inspect_err(|e| {
+            let stays = matches!(e.kind(), Kind::Unsupported | Kind::InvalidInput | Kind::Corrupt | Kind::LimitExceeded);
+            if let Some(seen) = seen.filter(|_| stays) {
+                let refusal = Refusal { seen, kind: e.kind(), message: e.to_string() };
+                REFUSED.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone(), refusal);
+            }
+        })?;
         LOADED.lock().unwrap_or_else(PoisonError::into_inner).insert(folder, Arc::clone(&engine));
         Ok(Tokenizer::from_engine(engine))
+    }
+
+    fn load_files(folder: &Path, vocabulary: &Vocabulary) -> Result<Arc<dyn Engine>> {
+        // What only the crate serves needs no reading where there is no crate.
+        if let Some(why) = vocabulary.why_not_hot()
+            && !make::HAS_CRATE
+        {
+            return Err(make::needs_crate(&vocabulary.name, why));
+        }
+        match Self::load_prepared(folder, vocabulary) {
+            Some(engine) => Ok(engine),
+            None => Self::load_source(folder, vocabulary),
+        }
     }
 
     /// The engine from its prepared form, when that is there and whole.
     fn load_prepared(folder: &Path, vocabulary: &Vocabulary) -> Option<Arc<dyn Engine>> {
         if let Some((file, fingerprint)) = &vocabulary.prepared {
+            // What an earlier version left to the crate the core may serve now.
+            vocabulary.why_not_hot()?;
             let text = read(&folder.join(file)).ok().filter(|text| fingerprint_of(text) == *fingerprint)?;
             return make::from_canonical(&vocabulary.name, &text).ok();
         }
         let source = Source::of(&vocabulary.fingerprint, &folder.join(&vocabulary.file), vocabulary.file.is_absolute())?;
         let (tables, recipe) = prepared::read(folder, MANIFEST, &source)?;
-        make::engine(&vocabulary.name, tables, recipe).ok()
+        Some(make::engine(&vocabulary.name, tables, recipe))
     }
 
     /// The engine from the vocabulary's own file, with its prepared form written again where that can be.
@@ -196,20 +280,20 @@ impl VocabularyStore {
         let Made { engine, prepared } =
             make::make(name, vocabulary.kind, &text, vocabulary.split.as_deref(), vocabulary.hot, source.as_ref())
                 .map_err(|e| e.context(format!("loading vocabulary `{name}`")))?;
+        let changed = vocabulary.clone().with(prepared.as_ref());
         // A store that can't be written to serves all the same, only slower.
-        match prepared {
-            Some(Form::Tables(content)) => {
-                let _ = replace(folder, prepared::FILE, &content);
-            }
-            Some(Form::Canonical(content)) => {
-                let changed = Vocabulary { prepared: Some((CANONICAL.to_owned(), fingerprint_of(&content))), ..vocabulary.clone() };
-                if replace(folder, CANONICAL, content.as_bytes()).is_ok()
-                    && let Ok(manifest) = serde_json::to_vec_pretty(&changed)
-                {
-                    let _ = replace(folder, MANIFEST, &manifest);
-                }
-            }
-            None => {}
+        let written = match &prepared {
+            // Told by a checksum when it is torn, so that nobody waits for the disk.
+            Some(form) => replace(folder, form.file(), form.bytes(), false),
+            None => Ok(()),
+        };
+        if written.is_ok()
+            && (&changed.hot, &changed.prepared, &changed.not_hot) != (&vocabulary.hot, &vocabulary.prepared, &vocabulary.not_hot)
+            && let Ok(manifest) = serde_json::to_vec_pretty(&changed)
+            && replace(folder, MANIFEST, &manifest, true).is_ok()
+            && changed.prepared.is_none()
+        {
+            let _ = std::fs::remove_file(folder.join(CANONICAL));
         }
         Ok(engine)
     }
@@ -245,18 +329,9 @@ impl VocabularyStore {
         for (name, content) in &companions {
             staging.write(Path::new(name), content.as_bytes())?;
         }
-        let hot = matches!(made.prepared, Some(Form::Tables(_)));
-        let prepared = match made.prepared {
-            Some(Form::Tables(content)) => {
-                staging.write(Path::new(prepared::FILE), &content)?;
-                None
-            }
-            Some(Form::Canonical(content)) => {
-                staging.write(Path::new(CANONICAL), content.as_bytes())?;
-                Some((CANONICAL.to_owned(), fingerprint_of(&content)))
-            }
-            None => None,
-        };
+        if let Some(form) = &made.prepared {
+            staging.write(Path::new(form.file()), form.bytes())?;
+        }
         let vocabulary = Vocabulary {
             name: name.to_owned(),
             kind,
@@ -265,16 +340,18 @@ impl VocabularyStore {
             source: if options.source.is_empty() { path.parent().unwrap_or(from).display().to_string() } else { options.source.clone() },
             licence: options.licence.clone(),
             templates: companions.into_iter().map(|(name, _)| name).collect(),
-            hot,
-            prepared,
+            hot: false,
+            prepared: None,
             split: (kind == VocabularyKind::Ranks).then_some(split).flatten(),
-        };
+            not_hot: None,
+        }
+        .with(made.prepared.as_ref());
         let manifest = serde_json::to_vec_pretty(&vocabulary)
             .map_err(|e| Error::new(Kind::Internal, "a manifest that can't be written as JSON").caused_by(e))?;
         staging.write(Path::new(MANIFEST), &manifest)?;
         let folder = self.folder(name);
         staging.publish(&folder)?;
-        LOADED.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        forget(&folder);
         Ok(vocabulary)
     }
 
@@ -289,7 +366,7 @@ impl VocabularyStore {
         if !folder.is_dir() {
             return Err(Self::missing(name));
         }
-        LOADED.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        forget(&folder);
         std::fs::remove_dir_all(&folder).map_err(|e| unreadable(&folder, e))
     }
 
@@ -301,6 +378,12 @@ impl VocabularyStore {
         let near = known::names().filter(|known| strsim::jaro_winkler(known, name) > 0.8).map(str::to_owned);
         Error::new(Kind::NotFound, format!("unknown tokenizer `{name}`")).suggest(near)
     }
+}
+
+/// Forgets what this process knew of a folder.
+fn forget(folder: &Path) {
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
+    REFUSED.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
 }
 
 /// Names become folders: lower-case letters, digits, `.`, `-` and `_`, not starting with a dot.
@@ -334,14 +417,16 @@ fn fingerprint_of(text: &str) -> String {
     format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
 }
 
-/// Puts a file into a vocabulary's folder at once, or not at all.
-fn replace(folder: &Path, file: &str, bytes: &[u8]) -> std::io::Result<()> {
+/// Puts a file into a vocabulary's folder at once, or not at all; `lasting` also where the machine stops just then.
+fn replace(folder: &Path, file: &str, bytes: &[u8], lasting: bool) -> std::io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{file}.{}.{number}.partial", std::process::id()));
     let written = std::fs::File::create(&partial).and_then(|mut out| {
         std::io::Write::write_all(&mut out, bytes)?;
-        out.sync_all()?;
+        if lasting {
+            out.sync_all()?;
+        }
         std::fs::rename(&partial, folder.join(file))
     });
     if written.is_err() {

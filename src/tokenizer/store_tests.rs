@@ -1,6 +1,7 @@
 //! The store: whole or absent, proven before trusted, typed errors.
 
 use super::*;
+use crate::tokenizer::folder::READS;
 use base64::Engine as _;
 
 /// A rank file of all bytes.
@@ -57,9 +58,12 @@ fn a_wrong_or_broken_file_is_refused_and_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let store = VocabularyStore::at(home.path());
     let all = ranks();
+    // Merging it up would take hours.
+    let long = format!("{all}{} 256\n", base64::engine::general_purpose::STANDARD.encode(vec![b'a'; 1 << 20]));
     let cases = [
         ("llama3", ("x.tiktoken", all.as_str()), Kind::InvalidInput),
         ("mine", ("x.tiktoken", "YQ== 0\n"), Kind::InvalidInput),
+        ("mine", ("x.tiktoken", long.as_str()), Kind::InvalidInput),
         ("mine", ("tekken.json", "{\"config\":{}}"), Kind::InvalidInput),
         ("mine", ("README", ""), Kind::NotFound),
         ("../mine", ("x.tiktoken", all.as_str()), Kind::NotFound),
@@ -121,4 +125,100 @@ fn prepared_tables_are_written_again_when_they_are_damaged_or_gone() {
     LOADED.lock().unwrap().remove(&folder);
     std::fs::remove_file(folder.join("x.tiktoken")).unwrap();
     assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+}
+
+/// How many files `work` reads.
+fn reads<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = READS.get();
+    (work(), READS.get() - before)
+}
+
+#[test]
+fn what_is_refused_is_read_once_until_it_changes() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let store = VocabularyStore::at(home.path());
+    let added = store.add("mine", model.path(), &AddOptions { by_reference: true, ..with_split() }).unwrap();
+    std::fs::write(&added.file, ranks().replace(" 7\n", " 300\n")).unwrap();
+    let (first, read) = reads(|| store.load("mine").unwrap_err());
+    assert!(read > 0);
+    for _ in 0..3 {
+        let (again, read) = reads(|| store.load("mine").unwrap_err());
+        assert_eq!((again.kind(), again.to_string(), read), (Kind::Corrupt, first.to_string(), 0));
+    }
+    std::fs::write(&added.file, ranks()).unwrap();
+    assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+}
+
+/// A byte-level `tokenizer.json` whose split the core doesn't know.
+fn foreign() -> String {
+    let stand_ins = (0x21..=0x143_u32).filter(|c| !matches!(c, 0x7F..=0xA0 | 0xAD)).filter_map(char::from_u32);
+    let vocabulary: serde_json::Map<_, _> = stand_ins.zip(0_u32..).map(|(c, id)| (c.to_string(), id.into())).collect();
+    serde_json::json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Digits", "individual_digits": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    })
+    .to_string()
+}
+
+/// The manifest of a vocabulary that a build with the `tokenizers` crate added.
+#[cfg(not(feature = "huggingface"))]
+#[test]
+fn what_needs_a_crate_that_this_build_lacks_is_not_read_to_say_so() {
+    let home = tempfile::tempdir().unwrap();
+    let store = VocabularyStore::at(home.path());
+    let folder = store.folder("foreign");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = foreign();
+    std::fs::write(folder.join("tokenizer.json"), &text).unwrap();
+    let manifest = |reading: u32| {
+        let manifest = serde_json::json!({"name": "foreign", "kind": "tokenizer-json", "file": "tokenizer.json",
+            "fingerprint": fingerprint_of(&text), "source": "", "licence": null, "templates": [], "hot": false,
+            "prepared": ["prepared.json", "0"], "split": null, "not_hot": [reading, "its split is odd"]});
+        std::fs::write(folder.join(MANIFEST), manifest.to_string()).unwrap();
+    };
+    manifest(make::READING);
+    let (error, read) = reads(|| store.load("foreign").unwrap_err());
+    assert_eq!((error.kind(), read), (Kind::Unsupported, 0));
+    assert!(error.to_string().contains("`huggingface`") && error.to_string().contains("its split is odd"), "{error}");
+    // What another version found is looked at again, and once.
+    manifest(make::READING + 1);
+    let (error, read) = reads(|| store.load("foreign").unwrap_err());
+    assert_eq!((error.kind(), read), (Kind::Unsupported, 1));
+    assert!(error.to_string().contains("not one that the core knows"), "{error}");
+    assert_eq!(reads(|| store.load("foreign").unwrap_err().kind()), (Kind::Unsupported, 0));
+}
+
+#[cfg(feature = "huggingface")]
+#[test]
+fn what_an_earlier_version_left_to_the_crate_is_looked_at_again() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("tokenizer.json", &foreign())]));
+    let store = VocabularyStore::at(home.path());
+    let added = store.add("foreign", model.path(), &AddOptions::default()).unwrap();
+    assert!(!added.hot && added.why_not_hot().is_some());
+    let folder = store.folder("foreign");
+    let load = || {
+        forget(&folder);
+        reads(|| store.load("foreign").unwrap().count("aqqé"))
+    };
+    assert_eq!(load(), (5, 1));
+    // By an earlier reading: the manifest is brought up to date, and the next load reads the prepared form alone again.
+    let old = Vocabulary { not_hot: None, ..added.clone() };
+    std::fs::write(folder.join(MANIFEST), serde_json::to_vec(&old).unwrap()).unwrap();
+    assert_eq!(load(), (5, 1));
+    assert_eq!(store.get("foreign").unwrap().not_hot, added.not_hot);
+    // One that the core serves gets tables in place of the crate's form.
+    std::fs::remove_file(folder.join("prepared.json")).unwrap();
+    let split = foreign().replace(r#""individual_digits":false"#, r#""individual_digits":true"#);
+    assert_ne!(split, foreign());
+    std::fs::write(folder.join("tokenizer.json"), &split).unwrap();
+    std::fs::write(folder.join("prepared.json"), "{}").unwrap();
+    let old = Vocabulary { fingerprint: fingerprint_of(&split), ..old };
+    std::fs::write(folder.join(MANIFEST), serde_json::to_vec(&old).unwrap()).unwrap();
+    assert_eq!(load(), (5, 1));
+    assert!(store.get("foreign").unwrap().hot);
+    assert_eq!(files(&folder), ["manifest.json", "prepared.tables", "tokenizer.json"]);
+    assert_eq!(load(), (5, 0));
 }

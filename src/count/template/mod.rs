@@ -77,9 +77,13 @@ struct Weighed {
 }
 
 fn weigh(context: &RenderContext<'_>) -> Result<Weighed> {
+    let mut breakdown = Breakdown::default();
     let (tokenizer, stand_in) = match (context.tokenizer)(&context.profile.tokenizer) {
         Ok(tokenizer) => (tokenizer, context.profile.proxy),
-        Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Unavailable | Kind::Unsupported) => ((context.tokenizer)(STAND_IN)?, true),
+        Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Unavailable | Kind::Unsupported) => {
+            breakdown.note(format!("`{STAND_IN}` stands in for the model's own vocabulary: {e}"));
+            ((context.tokenizer)(STAND_IN)?, true)
+        }
         Err(e) => return Err(e),
     };
     let Prompt { grade, pattern, literal_text, add, exact, mut turns, spanned } = Prompt::of(context, &tokenizer)?;
@@ -109,7 +113,6 @@ fn weigh(context: &RenderContext<'_>) -> Result<Weighed> {
             part.bound = part.bound.map(|bound| bound.saturating_add(share));
         }
     }
-    let mut breakdown = Breakdown::default();
     let mut index = Vec::with_capacity(turns.parts.len());
     for (number, part) in turns.parts.into_iter().enumerate() {
         let shown = part.tokens > 0 || number > 0;
@@ -517,5 +520,6 @@ mod tests {
         let breakdown = count_with("template:qwen3", BODY, &missing);
         assert_eq!(breakdown.confidence(), Confidence::Estimate);
         assert!(breakdown.bound().is_some_and(|bound| bound > 5));
+        assert_eq!(breakdown.notes(), ["`o200k_base` stands in for the model's own vocabulary: not installed"]);
     }
 }
