@@ -9,7 +9,7 @@ use super::Tokenizer;
 use super::kept::Keep;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What an entry takes with the cache's own records, in bytes.
 const ENTRY_BYTES: u32 = 160;
@@ -33,8 +33,44 @@ struct Shared {
     counts: moka::sync::Cache<u128, usize, Passed>,
     latest: Latest,
     seed: u64,
+    tally: Tally,
+}
+
+/// Lookups by outcome. A number that all threads add to makes each lookup wait for the one before, which costs as much as a fifth of the
+/// hashes of a history: so the first threads of a process have numbers of their own, and the others share the last.
+struct Tally(Box<[Lookups]>);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Lookups {
     hits: AtomicU64,
     misses: AtomicU64,
+}
+
+impl Tally {
+    const THREADS: usize = 32;
+
+    fn new() -> Self {
+        Self((0..=Self::THREADS).map(|_| Lookups::default()).collect())
+    }
+
+    #[inline]
+    fn add(&self, hit: bool) {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed));
+        let number = NUMBER.try_with(|number| *number).unwrap_or(usize::MAX);
+        let Some(lookups) = self.0.get(number.min(Self::THREADS)) else { return };
+        let tally = if hit { &lookups.hits } else { &lookups.misses };
+        if number < Self::THREADS {
+            tally.store(tally.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            tally.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self, of: fn(&Lookups) -> &AtomicU64) -> u64 {
+        self.0.iter().map(|lookups| of(lookups).load(Ordering::Relaxed)).sum()
+    }
 }
 
 /// What was asked for lately, before the cache proper: a history's old messages are looked up again at each of its turns, and the cache's
@@ -52,14 +88,6 @@ struct Place([Slot; 4]);
 struct Slot {
     mixed: AtomicU64,
     count: AtomicU64,
-}
-
-impl Slot {
-    fn find(&self, low: u64, high: u64) -> Option<u64> {
-        let beside = self.count.load(Ordering::Relaxed) ^ (high << 32);
-        let kept = self.mixed.load(Ordering::Relaxed) ^ spread(beside) == low && beside >> 32 == 0;
-        kept.then_some(beside)
-    }
 }
 
 /// A count's bits over a whole word.
@@ -82,7 +110,13 @@ impl Latest {
 
     fn find(&self, key: u128) -> Option<usize> {
         let (Place(slots), low, high) = self.place(key)?;
-        slots.iter().find_map(|slot| slot.find(low, high)).and_then(|count| usize::try_from(count).ok())
+        // All four are looked at: no branch could guess which it is.
+        let found = slots.iter().fold(u64::MAX, |found, slot| {
+            let count = slot.count.load(Ordering::Relaxed) ^ (high << 32);
+            let kept = u64::from(slot.mixed.load(Ordering::Relaxed) ^ spread(count) == low) & u64::from(count >> 32 == 0);
+            if kept == 1 { count } else { found }
+        });
+        usize::try_from(found).ok().filter(|_| found != u64::MAX)
     }
 
     /// Counts that do not fit half a word are not kept here.
@@ -134,17 +168,17 @@ impl MessageCache {
         let counts = moka::sync::Cache::builder().max_capacity(bytes).weigher(|_, _| ENTRY_BYTES).build_with_hasher(Passed(0));
         let seed = RandomState::new().hash_one(0_u64);
         let latest = Latest::new();
-        Self { shared: Arc::new(Shared { counts, latest, seed, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }) }
+        Self { shared: Arc::new(Shared { counts, latest, seed, tally: Tally::new() }) }
     }
 
     /// Lookups that found a count.
     pub fn hits(&self) -> u64 {
-        self.shared.hits.load(Ordering::Relaxed)
+        self.shared.tally.sum(|lookups| &lookups.hits)
     }
 
     /// Lookups that found none, so that the text was counted.
     pub fn misses(&self) -> u64 {
-        self.shared.misses.load(Ordering::Relaxed)
+        self.shared.tally.sum(|lookups| &lookups.misses)
     }
 
     /// Entries now held; recent ones may not be in it yet.
@@ -167,8 +201,7 @@ impl Keep for Shared {
             self.latest.put(key, found);
             Some(found)
         });
-        let tally = if found.is_some() { &self.hits } else { &self.misses };
-        tally.fetch_add(1, Ordering::Relaxed);
+        self.tally.add(found.is_some());
         found
     }
 
@@ -205,6 +238,21 @@ mod tests {
             }
         }
         assert_eq!((cache.misses(), cache.hits()), (3, 24));
+    }
+
+    #[test]
+    fn every_lookup_of_every_thread_is_told() {
+        let cache = MessageCache::new(1 << 20);
+        let tokenizer = Tokenizer::by_name("o200k_base").unwrap().cached(&cache);
+        let text = "a word ".repeat(100);
+        tokenizer.count(&text);
+        // More threads than have numbers of their own, at the same time.
+        std::thread::scope(|scope| {
+            for _ in 0..2 * Tally::THREADS {
+                scope.spawn(|| (0..500).for_each(|_| assert!(tokenizer.count(&text) > 100)));
+            }
+        });
+        assert_eq!((cache.misses(), cache.hits()), (1, 2 * Tally::THREADS as u64 * 500));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A tokenizer whose texts' counts are kept somewhere: the one wrapper behind the bounded cache and a plan's memory.
 //!
-//! Used by `cached` and `remembering`, which say where counts are kept and for how long. Keys are 128-bit hashes of the text under a secret
-//! drawn from a seed and the vocabulary's name: texts are never kept. Ids and appended texts go past it, as does all that is not a count.
+//! Used by `cached` and `remembering`, which say where counts are kept and for how long. Keys are 128-bit hashes of the text under a seed
+//! mixed with the vocabulary's name: texts are never kept. Ids and appended texts go past it, as does all that is not a count.
 
 use super::Tokenizer;
 use super::core::Core;
@@ -19,28 +19,15 @@ pub(super) trait Keep: Send + Sync + 'static {
 
 struct Kept<K> {
     tokenizer: Tokenizer,
-    /// Made once: hashing under a seed makes one of it for each text.
-    secret: [u8; SECRET_BYTES],
+    seed: u64,
     keep: Arc<K>,
 }
-
-const SECRET_BYTES: usize = 192;
 
 impl Tokenizer {
     /// The same tokenizer with counts kept in `keep`; `seed` should be drawn at random for each keep.
     pub(super) fn kept<K: Keep>(&self, keep: &Arc<K>, seed: u64) -> Self {
-        let mut secret = [0; SECRET_BYTES];
-        for (word, at) in secret.chunks_exact_mut(size_of::<u64>()).zip(0..) {
-            word.copy_from_slice(&XxHash3_64::oneshot_with_seed(seed.wrapping_add(at), self.name().as_bytes()).to_le_bytes());
-        }
-        Self::from_engine(Arc::new(Kept { tokenizer: self.clone(), secret, keep: Arc::clone(keep) }))
-    }
-}
-
-impl<K> Kept<K> {
-    /// `None` never comes: the secret is long enough.
-    fn key(&self, text: &str) -> Option<u128> {
-        XxHash3_128::oneshot_with_secret(&self.secret, text.as_bytes()).ok()
+        let seed = XxHash3_64::oneshot_with_seed(seed, self.name().as_bytes());
+        Self::from_engine(Arc::new(Kept { tokenizer: self.clone(), seed, keep: Arc::clone(keep) }))
     }
 }
 
@@ -53,7 +40,7 @@ impl<K: Keep> Engine for Kept<K> {
         if text.len() < K::SHORTEST {
             return self.tokenizer.count(text);
         }
-        let Some(key) = self.key(text) else { return self.tokenizer.count(text) };
+        let key = XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes());
         self.keep.find(key).unwrap_or_else(|| {
             let count = self.tokenizer.count(text);
             self.keep.put(key, count);
@@ -65,7 +52,7 @@ impl<K: Keep> Engine for Kept<K> {
         if text.len() < K::SHORTEST {
             return self.tokenizer.count_within(text, limit);
         }
-        let Some(key) = self.key(text) else { return self.tokenizer.count_within(text, limit) };
+        let key = XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes());
         if let Some(count) = self.keep.find(key) {
             return (count <= limit).then_some(count);
         }
