@@ -76,11 +76,19 @@ pub const MAX_SEARCH_HITS: usize = 1_000;
 pub const MAX_SUMMARY_BYTES: u64 = 4 << 20;
 
 /// Largest chat template, in bytes. Published ones reach some 30 kB.
-pub const MAX_TEMPLATE_BYTES: usize = 1 << 20;
+pub const MAX_TEMPLATE_BYTES: usize = 256 << 10;
 
 /// Work that one rendering may do, in minijinja's units (some 64 bytes or one instruction each): a body of
 /// [`MAX_BODY_BYTES`] is copied a few times; a loop without end stops within some seconds.
-pub const TEMPLATE_FUEL: u64 = 50_000_000;
+pub const TEMPLATE_FUEL: u64 = 20_000_000;
+
+/// Stack of the thread that compiles and renders a template, in bytes: address space, of which only what is touched takes memory. A template
+/// nests as deep as it is long, and with all its fuel some two million values, which are dropped one inside the other. The second where the
+/// first is not to be had.
+pub const TEMPLATE_STACKS: [usize; 2] = [1 << 30, 16 << 20];
+
+/// Deepest nesting of a value that a template prints. Bodies nest up to [`MAX_JSON_DEPTH`].
+pub const TEMPLATE_VALUE_DEPTH: usize = 2 * MAX_JSON_DEPTH;
 
 /// Deepest nesting of a template's calls and loops. Published ones stay under 20; schemas nest up to [`MAX_JSON_DEPTH`].
 pub const TEMPLATE_RECURSION: usize = 200;

@@ -2,13 +2,14 @@
 //!
 //! Called by the counting of template families and by hosts that want a prompt's text. A template can call nothing
 //! outside; it has no clock (the date is given to it), no files and no includes. Anything it does wrong is an error of
-//! ours, never a panic: an endless loop runs out of fuel, a huge output hits its cap, a deep recursion its limit.
+//! ours, never a panic: an endless loop runs out of fuel, a huge output hits its cap, a deep recursion its limit. Known to escape: minijinja
+//! 3.1 charges nothing while it joins with `~`, compares or takes as a key a list that holds a list twice, which holds another twice, and so on.
 
 use super::spans;
 use crate::error::{Error, Kind, Result};
 use crate::json_text::{self, Style};
 use crate::limits;
-use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::value::{Kwargs, StringInput, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, State};
 use std::sync::Arc;
 
@@ -47,14 +48,20 @@ impl ChatTemplate {
         environment.add_filter("tojson", to_json);
         environment.add_filter("from_json", from_json);
         environment.add_filter("own", spans::own);
-        environment.add_filter("string", |value: &Value| python_str(value));
-        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+        environment.add_filter("string", |state: &State, value: &Value| weigh(state, value).map(|()| python_str(value)));
+        environment.add_filter("pprint", |state: &State, value: &Value| weigh(state, value).map(|()| minijinja::filters::pprint(value)));
+        environment.add_filter("join", join);
+        environment.add_function("raise_exception", |state: &State, message: &Value| -> Result<Value, minijinja::Error> {
+            weigh(state, message)?;
+            let message = python_str(message);
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("the template refuses the request: {message}")))
         });
-        environment.add_function("strftime_now", move |format: String| strftime(&format, date));
+        environment.add_function("strftime_now", move |format: &str| strftime(format, date));
         let source = without_generation_tags(source);
-        environment.add_template_owned(NAME, source).map_err(|e| failed(&e))?;
-        Ok(Self { environment: Arc::new(environment) })
+        on_deep_stack(move || {
+            environment.add_template_owned(NAME, source).map_err(|e| failed(&e))?;
+            Ok(Self { environment: Arc::new(environment) })
+        })
     }
 
     /// Renders the template over `context` (an object of `messages`, `tools`, `add_generation_prompt` …).
@@ -63,11 +70,33 @@ impl ChatTemplate {
     /// [`Kind::InvalidInput`] when the template raises an exception or does something wrong; [`Kind::LimitExceeded`] when it
     /// runs too long, recurses too deep or writes too much.
     pub fn render(&self, context: &serde_json::Value) -> Result<String> {
+        on_deep_stack(|| self.render_here(context))
+    }
+
+    fn render_here(&self, context: &serde_json::Value) -> Result<String> {
         let template = self.environment.get_template(NAME).map_err(|e| failed(&e))?;
         let mut out = Capped { bytes: Vec::new() };
         template.render_captured_to(Value::from(minijinja::value::Serde(context)), &mut out).map_err(|e| failed(&e))?;
         String::from_utf8(out.bytes).map_err(|_| Error::new(Kind::Internal, "a template wrote text that is not UTF-8"))
     }
+}
+
+/// Does `work` in a thread of its own with a deep stack: a template can be nested as deep as it is long, and nest values deeper still, and no
+/// ordinary stack holds the calls that parse the one and drop the other.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let work = std::sync::Mutex::new(Some(work));
+    let take = || work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    std::thread::scope(|scope| {
+        let start = |bytes| {
+            let run = || take().map_or_else(|| Err(Error::new(Kind::Internal, "a template's work was done before")), |work| work());
+            std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, run)
+        };
+        // Where the system grants no address space for the deepest values, for ordinary ones.
+        let [deepest, ordinary] = limits::TEMPLATE_STACKS;
+        let thread = start(deepest).or_else(|_| start(ordinary));
+        let thread = thread.map_err(|e| Error::new(Kind::Unavailable, "no thread could be started for a chat template").caused_by(e))?;
+        thread.join().unwrap_or_else(|_| Err(Error::new(Kind::Internal, "a chat template made the sandbox panic")))
+    })
 }
 
 /// Collects output up to the cap.
@@ -137,17 +166,72 @@ fn without_generation_tags(source: &str) -> String {
     out
 }
 
+/// Charges for all that printing or comparing a value visits, and refuses one that is nested too deep for that. Lists that hold a list
+/// twice, which holds another twice, take little room and would be printed without end.
+fn weigh(state: &State, value: &Value) -> Result<(), minijinja::Error> {
+    let too_deep = || minijinja::Error::new(ErrorKind::InvalidOperation, "recursion limit: a value is nested too deep");
+    let mut levels = Vec::new();
+    let mut next = Some(value.clone());
+    loop {
+        if let Some(value) = next.take() {
+            state.consume_fuel(1 + value.as_str().map_or(0, str::len) as u64 / 64)?;
+            if matches!(value.kind(), ValueKind::Seq | ValueKind::Map) {
+                if levels.len() >= limits::TEMPLATE_VALUE_DEPTH {
+                    return Err(too_deep());
+                }
+                let map = (value.kind() == ValueKind::Map).then(|| value.clone());
+                levels.push((map, value.try_iter()?));
+            }
+        }
+        let Some((map, items)) = levels.last_mut() else { return Ok(()) };
+        match (items.next(), map) {
+            (Some(key), Some(map)) => {
+                state.consume_fuel(1 + key.as_str().map_or(0, str::len) as u64 / 64)?;
+                next = Some(map.get_item(&key)?);
+            }
+            (Some(item), None) => next = Some(item),
+            (None, _) => {
+                levels.pop();
+            }
+        }
+    }
+}
+
+/// minijinja's `join`, which prints items before it charges for them.
+fn join(
+    state: &mut State,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    options: Kwargs,
+) -> Result<Value, minijinja::Error> {
+    weigh(state, value)?;
+    minijinja::filters::join(state, value, joiner, attribute, options)
+}
+
 /// Python methods that templates call on strings, lists and mappings.
 fn method(state: &mut State, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
+    // What a method reads; a look into a mapping reads little of it.
+    match value.as_str() {
+        Some(text) => state.consume_fuel(1 + text.len() as u64 / 64)?,
+        None if value.kind() == ValueKind::Seq => weigh(state, value)?,
+        None => {}
+    }
+    for argument in arguments {
+        weigh(state, argument)?;
+    }
     minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments)
 }
 
 /// Values as Python prints them: `True`, `None`.
-fn write_value(out: &mut minijinja::Output, _state: &mut State, value: &Value) -> Result<(), minijinja::Error> {
+fn write_value(out: &mut minijinja::Output, state: &mut State, value: &Value) -> Result<(), minijinja::Error> {
     let written = match value.as_str() {
         Some(text) => out.write_str(text),
         None if value.is_undefined() => Ok(()),
-        None => out.write_str(&python_str(value)),
+        None => {
+            weigh(state, value)?;
+            out.write_str(&python_str(value))
+        }
     };
     written.map_err(|_| minijinja::Error::from(ErrorKind::WriteFailure))
 }
@@ -202,6 +286,7 @@ fn to_json(state: &State, value: &Value, positional: Option<usize>, options: Kwa
         sorted: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
     };
     options.assert_all_used()?;
+    weigh(state, value)?;
     let text = json_text::dumps(&serde_json::to_value(value).map_err(wrong)?, style);
     state.consume_fuel(text.len() as u64 / 64)?;
     Ok(Value::from(text))

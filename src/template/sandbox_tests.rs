@@ -34,6 +34,8 @@ fn hostile_templates_end_with_a_typed_error() {
         ("{% for a in range(100000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' * 100000 }}{% endfor %}", Kind::LimitExceeded),
         ("{{ 'x' * 1000000000000 }}", Kind::LimitExceeded),
         ("{{ raise_exception('no') }}", Kind::InvalidInput),
+        ("{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}", Kind::LimitExceeded),
+        ("{% set s = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = s.find('q') %}{% endfor %}", Kind::LimitExceeded),
         ("{% if %}", Kind::InvalidInput),
         ("{{ x.y.z }}", Kind::InvalidInput),
         ("{% include 'other' %}", Kind::InvalidInput),
@@ -42,5 +44,27 @@ fn hostile_templates_end_with_a_typed_error() {
         let error = render(source, &json!({})).unwrap_err();
         assert_eq!(error.kind(), kind, "{source}: {error}");
     }
+    // A list that holds a list twice, and so on: a few kilobytes that print as terabytes.
+    let twice = "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, {'a': ns.x}] %}{% endfor %}";
+    for printed in [
+        "{{ ns.x }}",
+        "{{ ns.x|tojson }}",
+        "{{ ns.x|string|length }}",
+        "{{ ','.join(ns.x) }}",
+        "{{ ns.x|join(',') }}",
+        "{{ ns.x|pprint }}",
+        "{{ raise_exception(ns.x) }}",
+    ] {
+        let error = render(&format!("{twice}{printed}"), &json!({})).unwrap_err();
+        assert_eq!(error.kind(), Kind::LimitExceeded, "{printed}: {error}");
+    }
+    for (open, close) in [("-", ""), ("(", ")"), ("[", "]"), ("1+", ""), ("not ", "")] {
+        let count = 100_000 / open.len();
+        let nested = format!("{{{{ {}1{} }}}}", open.repeat(count), close.repeat(count));
+        let _an_answer = render(&nested, &json!({}));
+    }
+    // Nothing prints it, but it is dropped: level by level, deeper than a stack of megabytes.
+    let deep = "{% set ns = namespace(x=1) %}{% for j in range(5) %}{% for i in range(100000) %}{% set ns.x = {1: ns.x} %}{% endfor %}{% endfor %}ok";
+    assert_eq!(render(deep, &json!({})).unwrap(), "ok");
     assert_eq!(ChatTemplate::compile(&"x".repeat(limits::MAX_TEMPLATE_BYTES + 1), DATE).unwrap_err().kind(), Kind::LimitExceeded);
 }
