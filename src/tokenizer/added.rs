@@ -11,6 +11,8 @@ pub(super) struct Finder {
     texts: Vec<Text>,
     /// By first byte: where those texts begin in `texts`; they end where the next byte's begin.
     from: [u32; 257],
+    /// The first bytes.
+    heads: Vec<u8>,
 }
 
 struct Text {
@@ -56,7 +58,8 @@ impl Finder {
         for byte in 1..from.len() {
             from[byte] = from[byte].max(from[byte - 1]);
         }
-        Some(Self { texts, from })
+        let heads = (0..=u8::MAX).filter(|byte| from[usize::from(*byte)] < from[usize::from(*byte) + 1]).collect();
+        Some(Self { texts, from, heads })
     }
 
     /// All tokens in `text`, in order and apart.
@@ -64,11 +67,10 @@ impl Finder {
         let bytes = text.as_bytes();
         let mut at = 0;
         std::iter::from_fn(move || {
-            while let Some(byte) = bytes.get(at) {
-                let (from, to) = (self.from[usize::from(*byte)], self.from[usize::from(*byte) + 1]);
-                if from < to
-                    && let Some(found) = self.longest(from as usize..to as usize, &bytes[at..])
-                {
+            while let Some(ahead) = bytes.get(at..).and_then(|rest| self.head(rest)) {
+                at += ahead;
+                let head = usize::from(bytes[at]);
+                if let Some(found) = self.longest(self.from[head] as usize..self.from[head + 1] as usize, &bytes[at..]) {
                     let hit = Hit { start: at, end: at + found.said.len(), id: found.id };
                     at = hit.end;
                     return Some(hit);
@@ -77,6 +79,16 @@ impl Finder {
             }
             None
         })
+    }
+
+    /// Where the first byte is that some text begins with.
+    fn head(&self, rest: &[u8]) -> Option<usize> {
+        match self.heads.as_slice() {
+            [one] => memchr::memchr(*one, rest),
+            [one, two] => memchr::memchr2(*one, *two, rest),
+            [one, two, three] => memchr::memchr3(*one, *two, *three, rest),
+            _ => rest.iter().position(|byte| self.from[usize::from(*byte)] < self.from[usize::from(*byte) + 1]),
+        }
     }
 
     /// The longest of some texts that `rest` begins with.
