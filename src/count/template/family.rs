@@ -38,7 +38,7 @@ pub(super) struct Family {
     /// Markers in a request's own texts are plain text (Mistral, harmony), not tokens of their own.
     #[serde(default)]
     pub(super) literal_text: bool,
-    /// How it takes pictures: `mistral`, `llama4`.
+    /// How it takes pictures: `mistral`, `llama4`; a rule may set another.
     pub(super) pictures: Option<String>,
     #[serde(default)]
     set: Map<String, Value>,

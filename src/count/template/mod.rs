@@ -220,7 +220,8 @@ impl Prompt {
             },
         )?;
         let joiner = habits.set.get("text_joiner").and_then(Value::as_str).unwrap_or_default();
-        let mut turns = Turns::of(conversation, joiner, Pictures::of(family.pictures.as_deref()));
+        let pictures = habits.set.get("pictures").and_then(Value::as_str).or(family.pictures.as_deref());
+        let mut turns = Turns::of(conversation, joiner, Pictures::of(pictures));
         let clashes = turns.texts().any(spans::clashes) || conversation.tools.iter().any(|tool| spans::clashes(&tool.raw.to_string()));
         if let Some(suffix) = habits.set.get("last_user_suffix").and_then(Value::as_str)
             && let Some(turn) = turns.list.iter_mut().rev().find(|turn| turn.role == crate::format::Role::User)

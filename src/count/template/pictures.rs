@@ -10,8 +10,12 @@ pub(super) enum Pictures {
     Unknown,
     /// Patches of 28 pixels after shrinking to 1,540 on the longer side; one token a row more.
     Mistral,
+    /// Patches of 16 pixels after shrinking to 1,024 on the longer side; one token a row more.
+    Pixtral,
     /// Tiles of 336 pixels, at most 16, and the whole once more.
     Llama4,
+    /// The same on Bedrock, which bills more tiles than the published rule gives, by a rule that one bill does not show.
+    Llama4OnBedrock,
 }
 
 impl Pictures {
@@ -19,7 +23,9 @@ impl Pictures {
     pub(super) fn of(name: Option<&str>) -> Self {
         match name {
             Some("mistral") => Self::Mistral,
+            Some("pixtral") => Self::Pixtral,
             Some("llama4") => Self::Llama4,
+            Some("llama4-bedrock") => Self::Llama4OnBedrock,
             _ => Self::Unknown,
         }
     }
@@ -29,9 +35,14 @@ impl Pictures {
         match (self, size) {
             // Recorded bills differ by a token or two from one to the next.
             (Self::Mistral, Some(size)) => (mistral(size), mistral(size) / 50 + 4),
+            // The two bills there are had 24 and 39 of 1,404 more.
+            (Self::Pixtral, Some(size)) => (pixtral(size), pixtral(size) / 25 + 4),
+            (Self::Pixtral, None) => (2_100, 2_100),
             (Self::Llama4, Some(size)) => (llama4(size), 8),
+            // A picture of two by two tiles was billed as three by three.
+            (Self::Llama4OnBedrock, Some(size)) => (llama4(size), llama4(size).saturating_mul(3) / 2),
             // Between one tile and sixteen.
-            (Self::Llama4, None) => (727, 1_740),
+            (Self::Llama4 | Self::Llama4OnBedrock, None) => (727, 1_740),
             // Other families tile, and bill up to 2.5 times as much for the same picture.
             (Self::Unknown, Some(size)) => (mistral(size), mistral(size).saturating_mul(2)),
             (Self::Mistral | Self::Unknown, None) => (1_000, 2_100),
@@ -39,13 +50,20 @@ impl Pictures {
     }
 }
 
-fn mistral((width, height): (u32, u32)) -> u64 {
-    const LONGEST: u64 = 1_540;
-    const PATCH: u64 = 28;
+fn mistral(size: (u32, u32)) -> u64 {
+    patches(size, 1_540, 28)
+}
+
+fn pixtral(size: (u32, u32)) -> u64 {
+    patches(size, 1_024, 16)
+}
+
+/// Patches of a picture that is shrunk to `longest`, and one more a row.
+fn patches((width, height): (u32, u32), longest: u64, patch: u64) -> u64 {
     let (width, height) = (u64::from(width), u64::from(height));
     let longer = width.max(height).max(1);
-    let shrink = |side: u64| if longer > LONGEST { (side * LONGEST).div_ceil(longer) } else { side };
-    let (columns, rows) = (shrink(width).div_ceil(PATCH), shrink(height).div_ceil(PATCH));
+    let shrink = |side: u64| if longer > longest { (side * longest).div_ceil(longer) } else { side };
+    let (columns, rows) = (shrink(width).div_ceil(patch), shrink(height).div_ceil(patch));
     rows * (columns + 1)
 }
 
@@ -95,5 +113,7 @@ mod tests {
         assert_eq!(llama4((u32::MAX, 0)), 147 + 16 * 145);
         assert_eq!(mistral((28, 28)), 2);
         assert_eq!(mistral((3_080, 1_540)), 28 * 56);
+        assert_eq!(pixtral((597, 566)), 36 * 39);
+        assert_eq!(pixtral((2_048, 1_024)), 32 * 65);
     }
 }
