@@ -8,8 +8,10 @@ use crate::error::Result;
 use crate::format::{Conversation, Edit, Format, Request};
 use std::collections::{HashMap, HashSet};
 
-/// Rounds at most: each mends at least one finding of every message that has one.
+/// Rounds at most, where findings aren't more: each mends at least one finding of every message that has one.
 const ROUNDS: usize = 64;
+/// Where they are, as many rounds more as there are findings at first, but no more than read this many bytes of the history.
+const ROUND_BYTES: usize = 256 << 20;
 
 /// What the fixes of a round do to one message.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,8 +100,14 @@ pub fn repair(request: &Request, model: Option<&str>) -> Result<Repaired> {
     // Bodies may travel in envelopes.
     let listed = |view: Conversation<'_>| Some(view.messages.iter().find(|m| m.listed)?.place.matches('/').count());
     let depth = request.conversation().ok().and_then(listed).unwrap_or(2);
-    for _ in 0..ROUNDS {
+    let mut rounds = None;
+    loop {
         let findings = check(&request, model);
+        let left = rounds.get_or_insert_with(|| ROUNDS + findings.len().min(ROUND_BYTES / request.text().len().max(1)));
+        if *left == 0 {
+            return Ok(Repaired { request, mended, left: findings });
+        }
+        *left -= 1;
         let mut touched: HashMap<&str, Touch> = HashMap::new();
         let mut written = Written::default();
         // Edits that several findings share, by where they lie, with whether they are made.
@@ -128,12 +136,10 @@ pub fn repair(request: &Request, model: Option<&str>) -> Result<Repaired> {
             }
         }
         if edits.is_empty() {
-            break;
+            return Ok(Repaired { request, mended, left: findings });
         }
         request = request.edited(&edits).map_err(|e| e.context("mending the history"))?;
     }
-    let left = check(&request, model);
-    Ok(Repaired { request, mended, left })
 }
 
 /// The message that a place stands in: its first keys.
@@ -163,6 +169,20 @@ mod tests {
 
     fn list(n: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
         (0..n).map(item).collect()
+    }
+
+    #[test]
+    fn more_findings_than_rounds_are_mended_where_each_takes_one() {
+        let calls = list(150, |k| json!({"type": "tool_use", "id": format!("t{k}"), "name": "f", "input": {}}));
+        let results = list(150, |k| json!({"type": "tool_result", "tool_use_id": format!("t{k}"), "content": "x"}));
+        let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [
+            {"role": "user", "content": "go"}, {"role": "assistant", "content": calls}, {"role": "user", "content": "wait"},
+            {"role": "assistant", "content": "ok"}, {"role": "user", "content": results},
+        ]});
+        let request = Request::parse(body.to_string().as_bytes(), Format::Anthropic).unwrap();
+        let repaired = repair(&request, None).unwrap();
+        assert!(repaired.left.iter().all(|finding| finding.severity != Severity::Error), "{:?}", repaired.left);
+        assert_eq!(repaired.request.text(), one_by_one(&request).text());
     }
 
     #[test]
