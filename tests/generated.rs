@@ -6,6 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
+/// What the bindings say of themselves, before what the generator says.
+const HEAD: &str = "\
+// The messages, clients and server traits of `proto/plimsoll/v1`, for `src/proto/mod.rs`, which includes them and says who uses them.
+// Written by `tests/generated.rs` and never by hand: change a proto and let that test write this file again.
+";
+
 fn protos(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join("plimsoll/v1")).expect("the protos are part of the package");
     let mut files: Vec<_> =
@@ -25,7 +31,8 @@ fn bindings_are_current() {
     let commented = protox::compile(protos(&root), [&root]).unwrap();
     let out = tempfile::tempdir().unwrap();
     tonic_prost_build::configure().out_dir(out.path()).emit_rerun_if_changed(false).compile_fds(commented).unwrap();
-    let made = [("plimsoll.v1.rs", std::fs::read(out.path().join("plimsoll.v1.rs")).unwrap()), ("descriptor.bin", descriptors)];
+    let bindings = [HEAD.as_bytes().to_vec(), std::fs::read(out.path().join("plimsoll.v1.rs")).unwrap()].concat();
+    let made = [("plimsoll.v1.rs", bindings), ("descriptor.bin", descriptors)];
     for (name, bytes) in made {
         let file = here.join("src/proto").join(name);
         if std::env::var_os("PLIMSOLL_BLESS").is_some() {

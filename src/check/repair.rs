@@ -218,6 +218,7 @@ mod tests {
             assert!(repaired.mended.len() >= 49);
         }
     }
+
     const IDS: [&str; 7] = ["", "a", "a_2", "a_2_2", "a_3", "b", "c"];
 
     /// A history of turns of calls and results, by the ids they carry.

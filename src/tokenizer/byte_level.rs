@@ -1,8 +1,8 @@
 //! Vocabularies on the hot core, with what their makers put around it: normalization, added tokens, ids of their own.
 //!
 //! Built by the store from a [`Recipe`] and prepared tables, whatever file they came from (`tokenizer.json`, tekken, ranks).
-//! Merging and splitting are the core's, but for the digits that Command-R takes out first and for texts without a split. Guards invariant 4; the text between added tokens is never copied unless
-//! normalization changes it.
+//! Merging and splitting are the core's, but for the digits that Command-R takes out first and for texts without a split. Guards
+//! invariant 4; the text between added tokens is never copied unless normalization changes it.
 
 use super::added::Finder;
 use super::bpe::Scratch;
