@@ -10,10 +10,11 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "offsets in a block are under 64")]
 
-use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, SPACE, Table, UPPER};
+use super::classes::{self, CASELESS, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, Table, UPPER};
 use super::pieces::{self, Batch, HIGH_KEY, Line, Tiny, WAYS};
 use super::prepare::Joins;
-use super::split::{Family, Word};
+use super::split::{self, Family, Run, Source, View, Word};
+use std::marker::PhantomData;
 
 /// Bytes of a block, one bit each.
 pub(super) const BLOCK: usize = 64;
@@ -342,6 +343,90 @@ fn starts_of<F: Family>(block: &[u8; BLOCK], masks: &Masks, classes: &Classes) -
 pub(super) fn cuts<C: Classify>(block: &[u8; BLOCK], end: u32, joins: Joins<'_>) -> u64 {
     let leads = C::wide(block).leads[1] & below(end);
     leads & leads << 3 & !C::joined(block, leads, joins)
+}
+
+/// A text that will not grow, whose long runs of ASCII are followed a block at a time: what the automaton reads from where blocks gave up,
+/// since a piece of a megabyte has no start in any block.
+pub(super) struct Stretch<'a, C>(&'a [u8], PhantomData<C>);
+
+impl<'a, C> Stretch<'a, C> {
+    #[inline(always)]
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Self(text, PhantomData)
+    }
+}
+
+impl<C: Classify> Source for Stretch<'_, C> {
+    #[inline(always)]
+    fn byte(&mut self, at: usize) -> Option<u8> {
+        self.0.get(at).copied()
+    }
+
+    #[inline(always)]
+    fn class_in(&mut self, at: usize, view: View) -> (u8, usize) {
+        split::class_at(self.0, at, view)
+    }
+
+    #[inline(always)]
+    fn run(&mut self, at: usize, set: u8, marked: u8, view: View) -> Run {
+        /// Most runs are shorter.
+        const ONE_BY_ONE: usize = 16;
+        let text = self.0;
+        let mut run = Run { end: at, ..Run::default() };
+        if !C::BLOCKS || matches!(view, View::Kana | View::Rest) {
+            return split::extend_run(text, run, set, marked, view);
+        }
+        loop {
+            for _ in 0..ONE_BY_ONE {
+                if !split::step(text, &mut run, set, marked, view) {
+                    return run;
+                }
+            }
+            while let Some(block) = text.get(run.end..).and_then(<[u8]>::first_chunk) {
+                let masks = C::masks(block);
+                let length = (!ascii_of(&masks, set)).trailing_zeros();
+                let marks = ascii_of(&masks, marked) & below(length);
+                if marks != 0 {
+                    run.marked = run.end + BLOCK - marks.leading_zeros() as usize;
+                }
+                if length > 0 {
+                    run.last = run.end + length as usize - 1;
+                    run.end += length as usize;
+                }
+                if length < BLOCK as u32 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn han(&mut self, at: usize) -> usize {
+        split::extend_han(self.0, at)
+    }
+
+    #[inline(always)]
+    fn tail(&mut self, at: usize, slash: bool) -> usize {
+        split::extend_tail(self.0, at, slash)
+    }
+
+    #[inline(always)]
+    fn letters(&mut self, at: usize) -> usize {
+        split::extend_letters(self.0, at)
+    }
+}
+
+/// The ASCII characters of a block whose class is in `set`.
+#[inline(always)]
+fn ascii_of(masks: &Masks, set: u8) -> u64 {
+    let Masks { upper, lower, digit, blank, newline, wide, .. } = *masks;
+    let of = |class: u8, mask: u64| if set & class == 0 { 0 } else { mask };
+    of(UPPER, upper)
+        | of(LOWER, lower)
+        | of(NUMBER, digit)
+        | of(SPACE, blank & !newline)
+        | of(NEWLINE, newline)
+        | of(OTHER, !(upper | lower | digit | blank | wide))
 }
 
 /// Corrects the starts around contractions, and gives the new certain length.

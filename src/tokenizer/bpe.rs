@@ -50,9 +50,9 @@ struct Parts<const N: usize> {
 }
 
 impl<const N: usize> Parts<N> {
-    /// Merges `bytes` (1 to `N` of them) to the end and gives the number of parts left; `visit` gets each part's start and id.
+    /// Merges `bytes` (1 to `N` of them) until no two parts can be, or `least` are left, and gives how many are; `visit` gets each part's start and id.
     #[inline(always)]
-    fn merge(vocabulary: &Vocabulary, bytes: &[u8], mut visit: impl FnMut(usize, u32)) -> usize {
+    fn merge(vocabulary: &Vocabulary, bytes: &[u8], least: usize, mut visit: impl FnMut(usize, u32)) -> usize {
         const { assert!(N.is_power_of_two() && N <= WIDEST) };
         let mut parts = Self { keys: [IDLE; N], ids: [0; N], next: [0; N], previous: [0; N] };
         let length = bytes.len().min(N);
@@ -78,6 +78,9 @@ impl<const N: usize> Parts<N> {
             parts.ids[at] = id;
             parts.keys[gone] = IDLE;
             parts.next[at] = after as u16;
+            if count <= least {
+                break;
+            }
             parts.keys[at] = if after < length {
                 parts.previous[after & (N - 1)] = at as u16;
                 key(vocabulary.pair(id, parts.ids[after & (N - 1)]), at)
@@ -110,17 +113,48 @@ pub(super) fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         return 1;
     }
     match piece.len() {
-        0..=2 => merged::<2>(vocabulary, piece),
-        3..=16 => merged::<16>(vocabulary, piece),
-        17..=32 => merged::<32>(vocabulary, piece),
-        33..=64 => merged::<64>(vocabulary, piece),
-        _ => merged::<WINDOW>(vocabulary, piece),
+        0..=2 => merged::<2>(vocabulary, piece, 1),
+        3..=16 => merged::<16>(vocabulary, piece, 1),
+        17..=32 => merged::<32>(vocabulary, piece, 1),
+        33..=64 => merged::<64>(vocabulary, piece, 1),
+        _ => merged::<WINDOW>(vocabulary, piece, 1),
     }
 }
 
+/// Number of tokens of a piece of up to 16 bytes that is no token itself: its last two parts never merge, so that where two are sure, they are the answer.
 #[inline(always)]
-fn merged<const N: usize>(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
-    Parts::<N>::merge(vocabulary, piece, |_, _| ())
+pub(super) fn count_parted(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+    match *piece {
+        [] | [_] | [_, _] => piece.len(),
+        [a, b, c] => 3 - usize::from(vocabulary.byte_pair(a, b).min(vocabulary.byte_pair(b, c)) != NONE),
+        [a, b, c, d] => four(vocabulary, [a, b, c, d]),
+        _ if piece.len() <= 8 => merged::<8>(vocabulary, piece, 2),
+        _ => merged::<16>(vocabulary, piece, 2),
+    }
+}
+
+/// [`count_parted`] of four bytes: one merge, and whether there is another.
+#[inline(always)]
+fn four(vocabulary: &Vocabulary, [a, b, c, d]: [u8; 4]) -> usize {
+    let [left, middle, right] = [[a, b], [b, c], [c, d]].map(|[first, second]| vocabulary.byte_pair(first, second));
+    let lowest = left.min(middle).min(right);
+    if lowest == NONE {
+        return 4;
+    }
+    // The leftmost among equals.
+    let goes_on = if left == lowest {
+        right != NONE || vocabulary.pair(left, vocabulary.byte(c)) != NONE
+    } else if middle == lowest {
+        vocabulary.pair(vocabulary.byte(a), middle) != NONE || vocabulary.pair(middle, vocabulary.byte(d)) != NONE
+    } else {
+        left != NONE || vocabulary.pair(vocabulary.byte(b), right) != NONE
+    };
+    3 - usize::from(goes_on)
+}
+
+#[inline(always)]
+fn merged<const N: usize>(vocabulary: &Vocabulary, piece: &[u8], least: usize) -> usize {
+    Parts::<N>::merge(vocabulary, piece, least, |_, _| ())
 }
 
 /// Tokens of up to [`WIDEST`] bytes, into `row`, with starts from `base`.
@@ -132,10 +166,10 @@ fn encode_window(vocabulary: &Vocabulary, bytes: &[u8], base: usize, row: &mut R
         row.starts.push(base + at);
     };
     match bytes.len() {
-        0..=16 => Parts::<16>::merge(vocabulary, bytes, visit),
-        17..=64 => Parts::<64>::merge(vocabulary, bytes, visit),
-        65..=WINDOW => Parts::<WINDOW>::merge(vocabulary, bytes, visit),
-        _ => Parts::<WIDEST>::merge(vocabulary, bytes, visit),
+        0..=16 => Parts::<16>::merge(vocabulary, bytes, 1, visit),
+        17..=64 => Parts::<64>::merge(vocabulary, bytes, 1, visit),
+        65..=WINDOW => Parts::<WINDOW>::merge(vocabulary, bytes, 1, visit),
+        _ => Parts::<WIDEST>::merge(vocabulary, bytes, 1, visit),
     };
 }
 

@@ -7,13 +7,13 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "texts are counted in parts of at most 2^30 bytes")]
 
-use super::blocks::{self, BLOCK, Classify};
+use super::blocks::{self, BLOCK, Classify, Stretch};
 use super::bpe::{self, Scratch, WINDOW};
 use super::engine::Engine;
 use super::pieces::{BATCH, Batch, Make, PieceCache};
 use super::prepare::Joins;
 use super::simd::{self, Job, Level};
-use super::split::{self, Family, Plain, Split, View};
+use super::split::{self, Family, Split, View};
 use super::vocabulary::Vocabulary;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -161,7 +161,7 @@ impl Core {
     /// Number of tokens of one piece of at most [`WINDOW`] bytes.
     pub(super) fn count_piece(&self, piece: &[u8]) -> usize {
         let pass = Pass { vocabulary: &self.vocabulary, level: self.level, text: piece, limit: usize::MAX };
-        missed(pass, piece)
+        uncached(pass, piece, &mut Scratch::default())
     }
 
     /// Appends the ids of one piece of any length.
@@ -303,7 +303,8 @@ pub(super) fn for_pieces<F: Family, C: Classify>(text: &[u8], mut each: impl FnM
     while at < text.len() {
         let base = at;
         let mut starts = if C::BLOCKS { block_starts::<F, C>(text, at) } else { 0 };
-        let mut end = if starts == 0 { split::next::<F>(&mut Plain(text), at) } else { base + starts.trailing_zeros() as usize };
+        let mut end =
+            if starts == 0 { split::next::<F>(&mut Stretch::<C>::new(text), at) } else { base + starts.trailing_zeros() as usize };
         // One place where a piece is handed out, so that what is done with it is compiled into this loop.
         loop {
             if !each(at, end) {
@@ -394,7 +395,7 @@ impl<F: Family> Job for Counting<'_, F> {
                     }
                 }
                 if at >= piece_end {
-                    piece_end = split::next::<F>(&mut Plain(text), at);
+                    piece_end = split::next::<F>(&mut Stretch::<C>::new(text), at);
                 }
                 at = match joins {
                     Some(joins) if wide(text, at, piece_end) => cut(text, at, piece_end, joins, batch),
@@ -464,28 +465,33 @@ impl Make for Missing<'_> {
 
     #[inline(never)]
     fn short(&mut self, piece: &[u8], (low, high): (u64, u64)) -> usize {
-        if self.pass.vocabulary.is_word(low, high) { 1 } else { missed(self.pass, piece) }
+        if self.pass.vocabulary.is_word(low, high) { 1 } else { parted(self.pass, piece) }
     }
 
     fn longer(&mut self, piece: &[u8]) -> (usize, bool) {
         let count = uncached(self.pass, piece, self.scratch);
         (count, count <= self.pass.limit)
     }
+
+    #[cold]
+    fn expect_many(&self) {
+        self.pass.vocabulary.read_ahead();
+    }
 }
 
-/// Out of line, so that the loop around the cache stays small; compiled for the machine again.
+/// The count of a piece that is no token, out of line, so that the loop around the cache stays small; compiled for the machine again.
 #[cold]
 #[inline(never)]
-fn missed(pass: Pass<'_>, piece: &[u8]) -> usize {
-    struct Missed<'a>(&'a Vocabulary, &'a [u8]);
-    impl Job for Missed<'_> {
+fn parted(pass: Pass<'_>, piece: &[u8]) -> usize {
+    struct Parted<'a>(&'a Vocabulary, &'a [u8]);
+    impl Job for Parted<'_> {
         type Answer = usize;
         #[inline(always)]
         fn run<C: Classify>(self) -> usize {
-            bpe::count_short(self.0, self.1)
+            bpe::count_parted(self.0, self.1)
         }
     }
-    simd::run(pass.level, Missed(pass.vocabulary, piece))
+    simd::run(pass.level, Parted(pass.vocabulary, piece))
 }
 
 #[inline(never)]

@@ -547,6 +547,60 @@ fn hostile_pieces_are_windowed_exactly() {
 }
 
 #[test]
+fn pieces_that_are_no_token_end_in_two_parts_or_more() {
+    let seed = 0x5EED_0008;
+    println!("seed {seed:#x}");
+    for (ours, _) in all() {
+        let by_id: Vec<&[u8]> = ours.vocabulary().tokens().collect();
+        let tokens: std::collections::HashSet<&[u8]> = by_id.iter().copied().collect();
+        let mut random = Random(seed);
+        let mut by_length = [0; 17];
+        for _ in 0..40 * pieces() {
+            // Of few letters, so that equal ranks stand side by side; or of two tokens; or of any bytes.
+            let piece: Vec<u8> = match random.below(3) {
+                0 => (0..=random.below(8)).map(|_| b"aeinst \n="[random.below(9)]).collect(),
+                1 => [0; 2].map(|_| by_id[random.below(by_id.len())]).concat(),
+                _ => (0..=random.below(16)).map(|_| u8::try_from(random.below(256)).unwrap()).collect(),
+            };
+            if piece.is_empty() || piece.len() > 16 || tokens.contains(&*piece) {
+                continue;
+            }
+            let mut row = bpe::Row::default();
+            bpe::encode_heap(ours.vocabulary(), &piece, 0, &mut row);
+            assert_eq!(bpe::count_parted(ours.vocabulary(), &piece), row.ids.len(), "{} {piece:?}", ours.name());
+            by_length[piece.len()] += 1;
+        }
+        assert!(by_length[2..].iter().all(|seen| *seen > 0), "{by_length:?}");
+    }
+}
+
+#[test]
+fn long_runs_end_where_they_do_character_by_character() {
+    let seed = 0x5EED_0009;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let runs =
+        ["a", "Z", "aZ", " ", "\n", " \n", "\r\t", "7", "=", "-_/", "\u{1}", "'", "é", "你", "の", "\u{301}", "\u{3000}", "٣", "a你"];
+    for (mut ours, theirs) in all() {
+        let best = ours.level();
+        for _ in 0..pieces() / 5 {
+            let mut text = String::new();
+            for _ in 0..=random.below(4) {
+                let run = random.pick(&runs);
+                text.extend(std::iter::repeat_n(run, random.below(200)));
+                text.push_str(random.pick(&["", "", "x", " ", "\n", "/", "é"]));
+            }
+            let expected = theirs.encode_ordinary(&text);
+            for level in std::iter::once(Level::Scalar).chain(levels(best)) {
+                ours.set_level(level);
+                assert_eq!(ours.encode(&text), expected, "{} {level:?} {text:?}", ours.name());
+                assert_eq!(ours.count(&text), expected.len(), "{} {level:?} {text:?}", ours.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn threads_share_a_large_text_exactly() {
     let seed = 0x5EED_0006;
     println!("seed {seed:#x}");

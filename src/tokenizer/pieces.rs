@@ -44,6 +44,9 @@ const COUNT_SHIFT: u32 = 60;
 /// batches (a million pieces): such a page costs milliseconds to get, which a single text would not earn back.
 const HUGE_BITS: u32 = 14;
 const HUGE_AFTER: u32 = 4_000;
+/// When tables grow to this many lines, as a power of two, thousands of pieces are new: what merging looks things up in, megabytes that a new
+/// process reads here and there from memory, is then read in order once, which takes a fraction of that.
+const READ_AHEAD_BITS: u32 = 9;
 
 /// Counts of pieces seen before.
 pub(super) struct PieceCache {
@@ -142,6 +145,8 @@ pub(super) trait Make {
     fn short(&mut self, piece: &[u8], key: (u64, u64)) -> usize;
     /// The count of a longer piece, and whether it is that; or some number over a limit that is not to be kept.
     fn longer(&mut self, piece: &[u8]) -> (usize, bool);
+    /// Says that many pieces will have to be merged.
+    fn expect_many(&self);
 }
 
 impl PieceCache {
@@ -159,7 +164,7 @@ impl PieceCache {
     /// The tokens of a batch's pieces that are in its lists.
     #[inline(always)]
     pub(super) fn count_listed<C: Classify>(&mut self, text: &[u8], batch: &mut Batch, make: &mut impl Make) -> usize {
-        self.tables.serve();
+        self.tables.serve(make);
         let Self { tables, longer } = self;
         let bits = tables.bits;
         let (lines, tiny) = tables.parts();
@@ -248,11 +253,14 @@ impl Tables {
 
     /// Gets ready for a batch.
     #[inline(always)]
-    fn serve(&mut self) {
+    fn serve(&mut self, make: &impl Make) {
         self.batches = self.batches.saturating_add(1);
         // By then pieces that were counted again have cost about what the new pages will.
         if self.replaced > (WAYS << self.bits) / 8 && self.bits < MOST_BITS {
             self.grow();
+            if self.bits == READ_AHEAD_BITS {
+                make.expect_many();
+            }
         } else if self.batches > HUGE_AFTER && !self.huge && self.bits >= HUGE_BITS {
             self.move_to_huge_pages();
         }

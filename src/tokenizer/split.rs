@@ -176,9 +176,6 @@ pub(super) trait Source {
     fn letters(&mut self, at: usize) -> usize;
 }
 
-/// A text that will not grow.
-pub(super) struct Plain<'a>(pub(super) &'a [u8]);
-
 /// Class bits of the character at `at` with its length.
 #[inline(always)]
 pub(super) fn class_at(text: &[u8], at: usize, view: View) -> (u8, usize) {
@@ -215,20 +212,26 @@ fn passes_at(text: &[u8], at: usize, view: View) -> (u8, usize) {
     (seen, length)
 }
 
-/// Extends `run` (empty, or ended where the text did) as far as it goes.
+/// Extends `run` (empty, or ended where the text did) by a character, if it is of the run's.
+#[inline(always)]
+pub(super) fn step(text: &[u8], run: &mut Run, set: u8, marked: u8, view: View) -> bool {
+    let (class, length) = class_at(text, run.end, view);
+    if class & set == 0 {
+        return false;
+    }
+    run.last = run.end;
+    run.end += length;
+    if class & marked != 0 {
+        run.marked = run.end;
+    }
+    true
+}
+
+/// Extends `run` as far as it goes.
 #[inline(always)]
 pub(super) fn extend_run(text: &[u8], mut run: Run, set: u8, marked: u8, view: View) -> Run {
-    loop {
-        let (class, length) = class_at(text, run.end, view);
-        if class & set == 0 {
-            return run;
-        }
-        run.last = run.end;
-        run.end += length;
-        if class & marked != 0 {
-            run.marked = run.end;
-        }
-    }
+    while step(text, &mut run, set, marked, view) {}
+    run
 }
 
 /// Extends a run of Han characters.
@@ -260,38 +263,6 @@ pub(super) fn extend_letters(text: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     at
-}
-
-impl Source for Plain<'_> {
-    #[inline(always)]
-    fn byte(&mut self, at: usize) -> Option<u8> {
-        self.0.get(at).copied()
-    }
-
-    #[inline(always)]
-    fn class_in(&mut self, at: usize, view: View) -> (u8, usize) {
-        class_at(self.0, at, view)
-    }
-
-    #[inline(always)]
-    fn run(&mut self, at: usize, set: u8, marked: u8, view: View) -> Run {
-        extend_run(self.0, Run { end: at, ..Run::default() }, set, marked, view)
-    }
-
-    #[inline(always)]
-    fn han(&mut self, at: usize) -> usize {
-        extend_han(self.0, at)
-    }
-
-    #[inline(always)]
-    fn tail(&mut self, at: usize, slash: bool) -> usize {
-        extend_tail(self.0, at, slash)
-    }
-
-    #[inline(always)]
-    fn letters(&mut self, at: usize) -> usize {
-        extend_letters(self.0, at)
-    }
 }
 
 /// Where the piece that starts at `start` ends; `start` at the end of the text.

@@ -188,6 +188,16 @@ impl Vocabulary {
         (&self.words, prepare::line_of(low, high, self.words.len().trailing_zeros()) as usize)
     }
 
+    /// Reads the tables of merging in order, a byte of each cache line, so that they are near when they are read here and there.
+    /// Takes up to some 0.3 ms.
+    #[inline(never)]
+    pub(super) fn read_ahead(&self) {
+        const CACHE_LINE: usize = 64;
+        for table in [self.filter.as_flattened(), self.bytes.as_flattened(), self.pairs.as_flattened()] {
+            std::hint::black_box(table.iter().step_by(CACHE_LINE).fold(0, |read, byte| read ^ byte));
+        }
+    }
+
     /// Where rows of wide characters can be cut.
     #[inline(always)]
     pub(super) fn joins(&self) -> Option<Joins<'_>> {

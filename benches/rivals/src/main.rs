@@ -4,6 +4,8 @@
 //! `rivals hostile VOCABULARY`: 1 MB of one thing, several times by the same counters, which may remember it.
 //! `rivals once VOCABULARY`: the same once, in a fresh process each.
 //! `rivals cold VOCABULARY CORPORA_DIR`: the first pass over a whole corpus in a fresh process each.
+//! `rivals open CORPORA_DIR VOCABULARIES_DIR`: 2 kB messages by vocabularies of open-weight models, each read from its `tokenizer.json`, in turns
+//! with fastokens.
 //! `rivals start`: time from `main` to the first count, and peak resident memory, in a fresh process each.
 //! Every figure comes with a check that all counters gave the same answer; one that doesn't is reported and left out.
 
@@ -69,6 +71,25 @@ fn corpus(folder: &str, name: &str) -> String {
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip of UTF-8");
     text
 }
+
+/// Of open-weight models, as `scripts/fetch-vocabularies` names their folders; the first holds o200k's ranks.
+const OPEN: [&str; 5] = ["gpt-oss-json", "qwen3-json", "llama3-json", "deepseek-v3", "deepseek-v4"];
+
+/// Ours and fastokens, of one `tokenizer.json`; `None` where fastokens can't read it.
+fn of_file(store: &plimsoll::VocabularyStore, name: &str, folder: &std::path::Path) -> Option<Vec<(&'static str, Count)>> {
+    let options = plimsoll::AddOptions { by_reference: true, ..plimsoll::AddOptions::default() };
+    store.add(name, folder, &options).expect("the vocabulary is read");
+    let ours = store.load(name).expect("it was added");
+    let theirs = fastokens::Tokenizer::from_file(&folder.join("tokenizer.json"));
+    let theirs = theirs.inspect_err(|error| eprintln!("{name}: fastokens: {error}")).ok()?;
+    Some(vec![
+        ("plimsoll", Box::new(move |text| ours.count(text))),
+        ("fastokens", Box::new(move |text| theirs.encode_ordinary(text).expect("encodes").len())),
+    ])
+}
+
+/// Fresh processes of each counter: one first pass differs from the next by a quarter, with the memory that it is given.
+const FRESH: usize = 11;
 
 const CORPORA: [&str; 5] = ["english", "code", "json", "chinese", "multi"];
 
@@ -169,6 +190,22 @@ fn main() {
                 measure("warm", vocabulary, name, &messages(&text), &counters, 11);
             }
         }
+        ["open", folder, vocabularies] => {
+            let home = std::env::temp_dir().join(format!("plimsoll-rivals-{}", std::process::id()));
+            let store = plimsoll::VocabularyStore::at(&home);
+            for vocabulary in OPEN {
+                let from = std::path::Path::new(vocabularies).join(vocabulary);
+                let Some(counters) = from.is_dir().then(|| of_file(&store, vocabulary, &from)).flatten() else {
+                    eprintln!("left out: {vocabulary}");
+                    continue;
+                };
+                for name in CORPORA {
+                    let text = corpus(folder, name);
+                    measure("open", vocabulary, name, &messages(&text), &counters, 11);
+                }
+            }
+            drop(std::fs::remove_dir_all(home));
+        }
         ["hostile", vocabulary, ref rest @ ..] => {
             // The regex of tiktoken-rs overflows its stack on some of these.
             let counters: Vec<(&str, Count)> =
@@ -179,7 +216,7 @@ fn main() {
         }
         ["cold", vocabulary, folder] => {
             for name in CORPORA {
-                for _ in 0..3 {
+                for _ in 0..FRESH {
                     for who in NAMES {
                         again(&["cold-one", vocabulary, folder, name, who]);
                     }
@@ -201,8 +238,10 @@ fn main() {
         }
         ["once", vocabulary] => {
             for (name, _) in hostile() {
-                for who in NAMES.into_iter().take(4) {
-                    again(&["once-one", vocabulary, name, who]);
+                for _ in 0..FRESH {
+                    for who in NAMES.into_iter().take(4) {
+                        again(&["once-one", vocabulary, name, who]);
+                    }
                 }
             }
         }
@@ -235,6 +274,6 @@ fn main() {
                 peak_kib()
             );
         }
-        _ => panic!("rivals warm|cold VOCABULARY CORPORA_DIR, hostile|once VOCABULARY, or start"),
+        _ => panic!("rivals warm|cold VOCABULARY CORPORA_DIR, hostile|once VOCABULARY, open CORPORA_DIR VOCABULARIES_DIR, or start"),
     }
 }
