@@ -14,7 +14,8 @@ use std::path::PathBuf;
 pub(super) struct AddArgs {
     /// The vocabulary's name, as models name it: gemma3, qwen3, llama3, tekken, kimi, glm4, deepseek-v3 …
     name: String,
-    /// A folder with the model's files (tokenizer.json, *.tiktoken, tekken.json …), or a repository in a Hugging Face cache.
+    /// A folder with the model's files (tokenizer.json, *.tiktoken, tekken.json, *.gguf …), one of those files, or a repository in a Hugging Face
+    /// cache.
     #[arg(long, value_name = "PATH", required_unless_present = "hub", conflicts_with = "hub")]
     dir: Option<PathBuf>,
     /// Fetch the files of this repository (owner/name) from the hub.

@@ -4,9 +4,11 @@
 //! trusts none of its sizes. What the head doesn't say (split, normalizer) follows from the make that it names; an unknown make is an error.
 
 use super::deepseek;
+use super::prepare::MOST_WORK;
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -26,15 +28,23 @@ const MOST_KEYS: u64 = 4_096;
 /// Longest string; chat templates reach some 30 kB.
 const LONGEST: u64 = limits::MAX_TEMPLATE_BYTES as u64;
 
+/// Deepest nesting of lists under keys that say nothing of a vocabulary; none is known to nest.
+const DEEPEST: u32 = 4;
+
 /// Reads the head of a GGUF file.
 ///
 /// # Errors
-/// [`Kind::InvalidInput`] when it is damaged or holds no vocabulary of a known make; [`Kind::NotFound`] or [`Kind::Unavailable`]
-/// when it can't be read.
-pub(super) fn read(path: &Path) -> Result<Converted> {
-    let file = std::fs::File::open(path).map_err(|e| super::folder::unreadable(path, e))?;
+/// [`Kind::InvalidInput`] when it is damaged or holds a vocabulary of no known make; [`Kind::NotFound`] or [`Kind::Unavailable`]
+/// when it can't be read. `None` when it holds no vocabulary at all, as the files of picture encoders do.
+pub(super) fn read(path: &Path) -> Result<Option<Converted>> {
+    let file = super::folder::open(path)?;
     let head = parse(BufReader::new(file.take(limits::MAX_VOCABULARY_BYTES)))?;
-    convert(head)
+    if head.model.is_empty() && head.tokens.is_empty() { Ok(None) } else { convert(head).map(Some) }
+}
+
+/// A name that a file gives, as it may be shown: short, and without characters that a terminal obeys.
+fn shown(name: &str) -> String {
+    name.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 fn bad(why: impl std::fmt::Display) -> Error {
@@ -63,6 +73,21 @@ enum Item {
     Texts(Vec<String>),
     Numbers(Vec<f64>),
 }
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Number(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::Texts(_) => "a list of strings",
+            Self::Numbers(_) => "a list of numbers",
+        })
+    }
+}
+
+/// Types of values that are no numbers.
+const TEXT: u32 = 8;
+const LIST: u32 = 9;
 
 struct Reader<R> {
     from: R,
@@ -112,13 +137,48 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    fn item(&mut self) -> Result<Item> {
-        const TEXT: u32 = 8;
-        const LIST: u32 = 9;
-        match self.u32()? {
+    /// Passes over what a key that isn't known holds.
+    fn skip(&mut self, kind: u32, depth: u32) -> Result<()> {
+        let width = |kind: u32| match kind {
+            0 | 1 | 7 => Some(1),
+            2 | 3 => Some(2),
+            4..=6 => Some(4),
+            10..=12 => Some(8),
+            _ => None,
+        };
+        let length = match (kind, width(kind)) {
+            (_, Some(width)) => width,
+            (TEXT, _) => u64::from_le_bytes(self.bytes()?),
+            (LIST, _) if depth < DEEPEST => {
+                let (kind, entries) = (self.u32()?, u64::from_le_bytes(self.bytes()?));
+                match width(kind) {
+                    Some(width) => entries.saturating_mul(width),
+                    None => {
+                        // Every entry takes bytes, so that a lie ends with the file.
+                        for _ in 0..entries {
+                            self.skip(kind, depth + 1)?;
+                        }
+                        0
+                    }
+                }
+            }
+            (LIST, _) => return Err(bad(format!("lists nest more than {DEEPEST} deep"))),
+            (other, _) => return Err(bad(format!("a value of the unknown type {other}"))),
+        };
+        match std::io::copy(&mut (&mut self.from).take(length), &mut std::io::sink()) {
+            Ok(read) if read == length => Ok(()),
+            _ => Err(bad("it ends inside its head")),
+        }
+    }
+
+    fn item(&mut self, kind: u32) -> Result<Item> {
+        match kind {
             TEXT => Ok(Item::Text(self.text()?)),
             LIST => {
                 let kind = self.u32()?;
+                if kind == LIST {
+                    return Err(bad("a list of lists"));
+                }
                 let length = self.length(MOST_ENTRIES, "entries of a list")?;
                 // A list is never reserved for at once: its length may be a lie.
                 if kind == TEXT {
@@ -138,29 +198,75 @@ fn parse(from: impl Read) -> Result<Head> {
     }
     let version = reader.u32()?;
     if !(2..=3).contains(&version) {
-        return Err(bad(format!("version {version}; 2 and 3 are known")));
+        let swapped = if (2..=3).contains(&version.swap_bytes()) { " (it is big-endian; little-endian files are taken)" } else { "" };
+        return Err(bad(format!("version {version}; 2 and 3 are known{swapped}")));
     }
     let _tensors: [u8; 8] = reader.bytes()?;
     let keys = reader.length(MOST_KEYS, "keys")?;
     let mut head = Head::default();
+    let mut seen = Vec::new();
     for _ in 0..keys {
         let key = reader.text()?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ids; odd ones find no token")]
-        match (key.as_str(), reader.item()?) {
-            ("tokenizer.ggml.model", Item::Text(text)) => head.model = text,
-            ("tokenizer.ggml.pre", Item::Text(text)) => head.pre = text,
-            ("tokenizer.ggml.tokens", Item::Texts(list)) => head.tokens = list,
-            ("tokenizer.ggml.merges", Item::Texts(list)) => head.merges = list,
-            ("tokenizer.ggml.scores", Item::Numbers(list)) => head.scores = list,
-            ("tokenizer.ggml.token_type", Item::Numbers(list)) => head.types = list.into_iter().map(|kind| kind as i64).collect(),
-            ("tokenizer.ggml.add_space_prefix", Item::Number(flag)) => head.space_prefix = Some(flag != 0.0),
-            ("tokenizer.ggml.bos_token_id", Item::Number(id)) => head.bos = Some(id as usize),
-            ("tokenizer.ggml.eos_token_id", Item::Number(id)) => head.eos = Some(id as usize),
-            ("tokenizer.chat_template", Item::Text(text)) => head.template = Some(text),
-            _ => {}
+        let kind = reader.u32()?;
+        let Some(known) = KEYS.iter().find(|known| **known == key) else {
+            reader.skip(kind, 0)?;
+            continue;
+        };
+        if seen.contains(known) {
+            return Err(bad(format!("`{known}` is given twice")));
         }
+        seen.push(known);
+        let item = reader.item(kind).map_err(|e| e.context(format!("`{known}`")))?;
+        head.take(known, item)?;
     }
     Ok(head)
+}
+
+/// What is read of a head.
+const KEYS: [&str; 10] = [
+    "tokenizer.ggml.model",
+    "tokenizer.ggml.pre",
+    "tokenizer.ggml.tokens",
+    "tokenizer.ggml.merges",
+    "tokenizer.ggml.scores",
+    "tokenizer.ggml.token_type",
+    "tokenizer.ggml.add_space_prefix",
+    "tokenizer.ggml.bos_token_id",
+    "tokenizer.ggml.eos_token_id",
+    "tokenizer.chat_template",
+];
+
+impl Head {
+    /// Puts one of [`KEYS`] into its place.
+    fn take(&mut self, key: &str, item: Item) -> Result<()> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; ones out of range find no token")]
+        let id = |id: f64| (id >= 0.0).then_some(id as usize);
+        match (key.strip_prefix("tokenizer.ggml.").unwrap_or(key), item) {
+            ("model", Item::Text(text)) => self.model = text,
+            ("pre", Item::Text(text)) => self.pre = text,
+            ("tokens", Item::Texts(list)) => self.tokens = list,
+            ("merges", Item::Texts(list)) => self.merges = list,
+            // A list without entries has whatever type.
+            ("tokens" | "merges", Item::Numbers(list)) if list.is_empty() => {}
+            ("scores", Item::Numbers(list)) => self.scores = list,
+            #[expect(clippy::cast_possible_truncation, reason = "small numbers; odd ones are of no known type")]
+            ("token_type", Item::Numbers(list)) => self.types = list.into_iter().map(|kind| kind as i64).collect(),
+            ("add_space_prefix", Item::Number(flag)) => self.space_prefix = Some(flag != 0.0),
+            ("bos_token_id", Item::Number(number)) => self.bos = id(number),
+            ("eos_token_id", Item::Number(number)) => self.eos = id(number),
+            ("tokenizer.chat_template", Item::Text(text)) => self.template = Some(text),
+            (of, item) => {
+                let expected = match of {
+                    "tokens" | "merges" => "a list of strings",
+                    "scores" | "token_type" => "a list of numbers",
+                    "add_space_prefix" | "bos_token_id" | "eos_token_id" => "a number",
+                    _ => "a string",
+                };
+                return Err(bad(format!("`{key}` is {item}; {expected} was expected")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Token types of GGUF.
@@ -194,11 +300,12 @@ fn convert(head: Head) -> Result<Converted> {
             return Err(bad(format!("the token of id {id} is given twice")));
         }
     }
+    check_merges(&head, &vocabulary)?;
     let (pre_tokenizer, normalizer, model) = match head.model.as_str() {
         "gpt2" => byte_level(&head, &vocabulary)?,
         "llama" => sentencepiece(&head, &vocabulary)?,
         "gemma4" => gemma(&head, &vocabulary),
-        other => return Err(bad(format!("a vocabulary of the make `{other}`; gpt2, llama and gemma4 are known"))),
+        other => return Err(bad(format!("a vocabulary of the make `{}`; gpt2, llama and gemma4 are known", shown(other)))),
     };
     let tokenizer = json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer,
@@ -207,6 +314,29 @@ fn convert(head: Head) -> Result<Converted> {
     let name = |id: Option<usize>| id.and_then(|id| head.tokens.get(id)).cloned();
     let config = json!({"bos_token": name(head.bos), "eos_token": name(head.eos)});
     Ok(Converted { tokenizer: tokenizer.to_string(), config: config.to_string(), template: head.template })
+}
+
+/// Whether each merge is two tokens with a blank between that make a third. A head of these makes without merges is half a head.
+fn check_merges(head: &Head, vocabulary: &Map<String, Value>) -> Result<()> {
+    if !matches!(head.model.as_str(), "gpt2" | "gemma4") {
+        return Ok(());
+    }
+    if head.merges.is_empty() {
+        return Err(bad("it holds no merges, without which its tokens can't be put together"));
+    }
+    let mut joined = String::new();
+    for (number, merge) in head.merges.iter().enumerate() {
+        let Some((left, right)) = merge.split_once(' ') else {
+            return Err(bad(format!("its merge {number} is not two tokens with a blank between")));
+        };
+        joined.clear();
+        joined.push_str(left);
+        joined.push_str(right);
+        if [left, right, joined.as_str()].into_iter().any(|token| !vocabulary.contains_key(token)) {
+            return Err(bad(format!("its merge {number} names a token that it doesn't have")));
+        }
+    }
+    Ok(())
 }
 
 /// Split, normalizer and model.
@@ -225,7 +355,7 @@ fn byte_level(head: &Head, vocabulary: &Map<String, Value>) -> Result<Parts> {
         "kimi-k2" => (named("kimi")?, false),
         "deepseek-v3" => (deepseek::PASSES.to_vec(), false),
         "gpt-2" | "command-r" => (Vec::new(), head.pre == "command-r"),
-        other => return Err(bad(format!("a split named `{other}`, which is not known; give the model's tokenizer.json"))),
+        other => return Err(bad(format!("a split named `{}`, which is not known; give the model's tokenizer.json", shown(other)))),
     };
     let split = |pattern: &str| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     let mut steps: Vec<Value> = patterns.iter().map(|pattern| split(pattern)).collect();
@@ -245,6 +375,15 @@ fn byte_level(head: &Head, vocabulary: &Map<String, Value>) -> Result<Parts> {
 fn sentencepiece(head: &Head, vocabulary: &Map<String, Value>) -> Result<Parts> {
     if head.scores.len() != head.tokens.len() {
         return Err(bad(format!("{} tokens and {} scores", head.tokens.len(), head.scores.len())));
+    }
+    if let Some(id) = head.scores.iter().position(|score| score.is_nan()) {
+        return Err(bad(format!("the score of token {id} is not a number")));
+    }
+    // Each token is looked at from its beginning and from its end at every border.
+    let work: u64 = head.tokens.iter().map(|token| (token.len() as u64).saturating_pow(2)).fold(0, u64::saturating_add);
+    if work > MOST_WORK {
+        let longest = head.tokens.iter().map(String::len).max().unwrap_or(0);
+        return Err(bad(format!("its tokens are too long (one has {longest} bytes): they would take minutes to prepare")));
     }
     let ids: rustc_hash::FxHashMap<&str, usize> = head.tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
     let mut order: Vec<(usize, &String)> =
@@ -270,7 +409,7 @@ fn sentencepiece(head: &Head, vocabulary: &Map<String, Value>) -> Result<Parts> 
 
 /// Gemma: sentencepiece's tokens with merges of its own.
 fn gemma(head: &Head, vocabulary: &Map<String, Value>) -> Parts {
-    // A merge is two tokens with a blank between; blanks inside tokens are written `▁`.
+    // A merge is two tokens with a blank between (checked); blanks inside tokens are written `▁`.
     let merges: Vec<Value> = head.merges.iter().filter_map(|merge| merge.split_once(' ')).map(|(a, b)| json!([a, b])).collect();
     let model = json!({"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null, "end_of_word_suffix": null,
         "fuse_unk": true, "byte_fallback": true, "ignore_merges": false, "vocab": vocabulary, "merges": merges});
@@ -279,72 +418,5 @@ fn gemma(head: &Head, vocabulary: &Map<String, Value>) -> Parts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(out: &mut Vec<u8>, text: &str) {
-        out.extend((text.len() as u64).to_le_bytes());
-        out.extend(text.as_bytes());
-    }
-
-    /// A head with `extra` keys after the vocabulary's.
-    fn file(model: &str, pre: &str, tokens: &[&str], merges: &[&str]) -> Vec<u8> {
-        let mut out = b"GGUF".to_vec();
-        out.extend(3_u32.to_le_bytes());
-        out.extend(0_u64.to_le_bytes());
-        out.extend(6_u64.to_le_bytes());
-        for (key, value) in [("tokenizer.ggml.model", model), ("tokenizer.ggml.pre", pre), ("tokenizer.chat_template", "{{ x }}")] {
-            text(&mut out, key);
-            out.extend(8_u32.to_le_bytes());
-            text(&mut out, value);
-        }
-        for (key, list) in [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges)] {
-            text(&mut out, key);
-            out.extend(9_u32.to_le_bytes());
-            out.extend(8_u32.to_le_bytes());
-            out.extend((list.len() as u64).to_le_bytes());
-            for entry in list {
-                text(&mut out, entry);
-            }
-        }
-        text(&mut out, "tokenizer.ggml.bos_token_id");
-        out.extend(4_u32.to_le_bytes());
-        out.extend(1_u32.to_le_bytes());
-        out
-    }
-
-    #[test]
-    fn a_head_becomes_a_tokenizer_json() {
-        let converted = convert(parse(&file("gpt2", "qwen2", &["a", "b", "ab"], &["a b"])[..]).unwrap()).unwrap();
-        let value: Value = serde_json::from_str(&converted.tokenizer).unwrap();
-        assert_eq!(value["model"]["vocab"]["ab"], 2);
-        assert_eq!(value["normalizer"]["type"], "NFC");
-        assert_eq!(converted.template.as_deref(), Some("{{ x }}"));
-        assert_eq!(serde_json::from_str::<Value>(&converted.config).unwrap()["bos_token"], "b");
-    }
-
-    #[test]
-    fn damaged_and_unknown_heads_are_errors() {
-        let whole = file("gpt2", "qwen2", &["a", "b", "ab"], &["a b"]);
-        for cut in 0..whole.len() {
-            assert_eq!(parse(&whole[..cut]).unwrap_err().kind(), Kind::InvalidInput, "{cut}");
-        }
-        // The number of tokens is a lie.
-        let key = b"tokenizer.ggml.tokens";
-        let at = whole.windows(key.len()).position(|bytes| bytes == key).unwrap() + key.len() + 8;
-        let mut huge = whole.clone();
-        huge[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(parse(&huge[..]).unwrap_err().to_string().contains("at most"));
-        for (model, pre, tokens, why) in [
-            ("gpt2", "bloom", &["a"][..], "bloom"),
-            ("t5", "", &["a"], "t5"),
-            ("gpt2", "qwen2", &[], "no vocabulary"),
-            ("gpt2", "qwen2", &["a", "a"], "twice"),
-            ("llama", "default", &["a"], "scores"),
-        ] {
-            let Err(error) = parse(&file(model, pre, tokens, &[])[..]).and_then(convert) else { panic!("{model} {pre}") };
-            assert_eq!(error.kind(), Kind::InvalidInput);
-            assert!(error.to_string().contains(why), "{error}");
-        }
-    }
-}
+#[path = "gguf_tests.rs"]
+mod tests;

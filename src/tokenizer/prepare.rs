@@ -15,7 +15,7 @@ pub(crate) const ID_BITS: u32 = 21;
 /// Largest id that the pair table can hold, plus one.
 pub(crate) const ID_LIMIT: u32 = 1 << ID_BITS;
 /// Most work of preparing: the sum of the squares of the tokens' lengths. The largest vocabularies of 2026 take 2^25.
-const MOST_WORK: u64 = 1 << 31;
+pub(crate) const MOST_WORK: u64 = 1 << 31;
 /// No token; also an empty slot of the byte pair table.
 pub(crate) const NONE: u32 = u32::MAX;
 /// Slots in a bucket: one cache line.
