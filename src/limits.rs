@@ -47,6 +47,15 @@ pub const MAX_MODELS: usize = 100_000;
 /// Largest vocabulary file, in bytes. The largest seen is 35 MB.
 pub const MAX_VOCABULARY_BYTES: u64 = 256 << 20;
 
+/// Most commas of a vocabulary's JSON: some as many values, each of which may take 80 bytes of memory. The largest seen has 1.9 million.
+pub const MAX_VOCABULARY_VALUES: usize = 8 << 20;
+
+/// Longest token of a `tokenizer.json`, in bytes: what the `tokenizers` crate holds. Real ones stay under 300.
+pub const MAX_TOKEN_BYTES: usize = 65_535;
+
+/// Largest id of a token, plus one: tables are as long as it says. Real ones stay under 300,000.
+pub const MAX_TOKEN_IDS: u32 = 1 << 21;
+
 /// Longest name of a vocabulary in the store, in bytes: it becomes a folder's name.
 pub const MAX_VOCABULARY_NAME: usize = 64;
 

@@ -6,6 +6,8 @@
 
 use super::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::limits;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
 
 /// One `tokenizer.json`, loaded.
@@ -47,10 +49,14 @@ struct Added {
 impl HuggingFace {
     /// Reads a `tokenizer.json` of the current canonical form, as [`canonical`] writes it.
     pub(super) fn from_canonical(name: &str, json: &str) -> Result<Self> {
-        let inner = tokenizers::from_json(json).map_err(|e| refused(name, &e.to_string()))?;
-        // Splits that it can't run are refused when they are first needed.
-        let tried = inner.encode_into("a 1", &OPTIONS, &mut Vec::new());
-        tried.map_err(|e| refused(name, &e.to_string()))?;
+        let inner = guarded(name, || {
+            let inner = tokenizers::from_json(json).map_err(|e| refused(name, &e.to_string()))?;
+            // Splits that it can't run are refused when they are first needed; so are characters where none may be unknown.
+            for text in ["a 1", "\u{10FFFD}"] {
+                inner.encode_into(text, &OPTIONS, &mut Vec::new()).map_err(|e| refused(name, &e.to_string()))?;
+            }
+            Ok(inner)
+        })?;
         let style = if matches!(inner.get_model(), tokenizers::pipeline::PipelineModel::BPE(bpe) if bpe.is_byte_level()) {
             Style::ByteLevel
         } else {
@@ -69,9 +75,18 @@ impl HuggingFace {
 pub(super) fn canonical(name: &str, json: &str) -> Result<String> {
     let mut value: serde_json::Value =
         serde_json::from_str(json).map_err(|e| refused(name, &format!("not valid JSON at line {} column {}", e.line(), e.column())))?;
-    tokenizers::canonicalize_value(&mut value).map_err(|e| refused(name, &e.to_string()))?;
+    let listed = value.pointer("/model/vocab").and_then(serde_json::Value::as_array).into_iter().flatten();
+    if let Some(long) = listed.filter_map(|entry| entry.get(0)?.as_str()).find(|token| token.len() > limits::MAX_TOKEN_BYTES) {
+        return Err(refused(name, &format!("a token has {} bytes; at most {} are taken", long.len(), limits::MAX_TOKEN_BYTES)));
+    }
+    guarded(name, || tokenizers::canonicalize_value(&mut value).map_err(|e| refused(name, &e.to_string())))?;
     complete_bytes(&mut value);
     Ok(value.to_string())
+}
+
+/// Lets the crate read a file: should it stop at one that nobody foresaw, the file is refused and the process goes on.
+fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(refused(name, "the `tokenizers` crate fails on it")))
 }
 
 /// Adds the byte tokens that a sentencepiece vocabulary leaves out because the byte is a piece itself (Gemma 2: the tab).
@@ -90,12 +105,16 @@ fn complete_bytes(file: &mut serde_json::Value) {
     }
 }
 
+/// Our error for a file that the crate refuses; what it advises its own builders is left out.
 fn refused(name: &str, why: &str) -> Error {
-    let mut why = why.to_owned();
-    if why.len() > 300 {
-        let cut = (0..=300).rev().find(|&at| why.is_char_boundary(at)).unwrap_or(0);
-        why.truncate(cut);
-    }
+    let why = match why.strip_prefix("the slim JSON reader does not support ") {
+        Some(what) => format!("the `tokenizers` crate does not take {}", what.split(". Convert").next().unwrap_or(what)),
+        None if why.contains("system-regex") => {
+            "it splits text by a pattern that neither the core nor the `tokenizers` crate runs".to_owned()
+        }
+        None => why.to_owned(),
+    };
+    let why: String = why.chars().take(300).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
     Error::new(Kind::InvalidInput, format!("the tokenizer.json of `{name}` can't be used: {why}"))
 }
 
@@ -219,6 +238,30 @@ mod tests {
             assert_eq!(error.kind(), Kind::InvalidInput);
             assert!(error.to_string().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn refusals_are_in_our_words_and_cut() {
+        let why = |model: serde_json::Value, pre: serde_json::Value| {
+            let file = serde_json::json!({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": pre, "model": model});
+            let error = canonical("x", &file.to_string()).and_then(|json| HuggingFace::from_canonical("x", &json)).err();
+            error.map(|e| e.to_string()).unwrap_or_default()
+        };
+        let value: serde_json::Value = serde_json::from_str(&small()).unwrap();
+        let said = why(value["model"].clone(), serde_json::json!({"type": "Odd\u{1b}"}));
+        assert!(said.ends_with("the `tokenizers` crate does not take the `Odd\u{fffd}` pre-tokenizer"), "{said}");
+        let split = serde_json::json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": "(a|a)*b"}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]});
+        let said = why(value["model"].clone(), split);
+        assert!(said.contains("a pattern that neither the core nor"), "{said}");
+        // Without an unknown token most texts would count as nothing.
+        let unigram = serde_json::json!({"type": "Unigram", "unk_id": null, "vocab": [["a", -1.0], [" ", -1.0], ["1", -1.0], ["▁", -1.0]]});
+        assert_ne!(why(unigram, serde_json::Value::Null), "");
+        let long = serde_json::json!({"type": "Unigram", "unk_id": 0, "vocab": [["a".repeat(70_000), -1.0]]});
+        assert!(why(long, serde_json::Value::Null).contains("70000 bytes"));
+        // What stops the crate does not stop us.
+        assert_eq!(guarded("x", || -> Result<()> { panic!("as the crate might") }).unwrap_err().kind(), Kind::InvalidInput);
     }
 
     #[test]

@@ -78,6 +78,11 @@ pub(super) fn core_split(name: &str) -> Option<Split> {
     })
 }
 
+/// Names of all splits.
+pub(super) fn splits() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().flat_map(|table| table.splits.keys().map(String::as_str))
+}
+
 /// The pattern of a named split.
 pub(super) fn split(name: &str) -> Result<&'static str> {
     let table = table()?;
@@ -100,6 +105,7 @@ mod tests {
                 assert!(split(named).is_ok(), "{name}");
             }
         }
+        assert!(splits().all(|name| core_split(name).is_some_and(|split| super::super::byte_level::Pieces::of(split).is_some())));
         assert_eq!(canonical("qwen2.5"), "qwen3");
         assert_eq!(canonical("gemma3"), "gemma3");
         assert_eq!(split("qwn").unwrap_err().kind(), Kind::InvalidInput);

@@ -1,4 +1,4 @@
-//! From a vocabulary's file to its engine: the hot core where it serves the file exactly, else the `tokenizers` crate or a regex.
+//! From a vocabulary's file to its engine: the hot core where it serves the file exactly, else the `tokenizers` crate.
 //!
 //! Called by the store, which keeps the files. Decides who serves; says why where nobody can.
 
@@ -7,12 +7,13 @@ use super::engine::Engine;
 use super::known;
 use super::prepare::Tables;
 use super::prepared::{self, Source};
-use super::rank_file::{RankEngine, Ranks};
+use super::rank_file::Ranks;
 use super::split::Split;
 use super::store::VocabularyKind;
 use super::tekken::Tekken;
 use super::tokenizer_json::{self, Reading};
 use crate::error::{Error, Kind, Result};
+use crate::limits;
 use std::sync::Arc;
 
 /// An engine, and the form of it that loads fast.
@@ -51,32 +52,36 @@ pub(super) fn make(
     proven: bool,
     source: Option<&Source>,
 ) -> Result<Made> {
-    let slow = |engine: Arc<dyn Engine>| Ok(Made { engine, prepared: None });
+    if kind != VocabularyKind::Ranks {
+        check_size(name, text)?;
+    }
     match kind {
         VocabularyKind::Tekken => {
             let tekken = Tekken::parse(name, text)?;
-            match Split::of_pattern(&tekken.pattern).and_then(Pieces::of) {
-                Some(pieces) => {
-                    Ok(hot(name, tables(&tekken.ranks)?, Recipe { shift: tekken.specials, ..Recipe::plain(pieces, false) }, source))
-                }
-                None => slow(Arc::new(tekken.with_pattern(name)?)),
-            }
+            // A pattern that nobody knows might run without end on some text, or leave parts of it out.
+            let pieces = Split::of_pattern(&tekken.pattern).and_then(Pieces::of).ok_or_else(|| {
+                Error::new(Kind::Unsupported, format!("the tekken file of `{name}` splits text by a pattern that is not a published one"))
+            })?;
+            Ok(hot(name, tables(&tekken.ranks)?, Recipe { shift: tekken.specials, ..Recipe::plain(pieces, false) }, source))
         }
         VocabularyKind::Ranks => {
             let split = split.ok_or_else(|| {
                 Error::new(
                     Kind::InvalidInput,
                     format!(
-                        "a rank file says nothing of how text is split, and `{name}` is not known; name a split, or give a tokenizer.json"
+                        "a rank file says nothing of how text is split, and `{name}` is not known; name its split ({}), or give a tokenizer.json",
+                        known::splits().collect::<Vec<_>>().join(", ")
                     ),
                 )
             })?;
             let nfc = known::find(name).is_some_and(known::Known::nfc);
             let ranks = Ranks::parse(name, text)?;
-            match known::core_split(split).and_then(Pieces::of) {
-                Some(pieces) => Ok(hot(name, tables(&ranks)?, Recipe::plain(pieces, nfc), source)),
-                None => slow(Arc::new(RankEngine::with_pattern(name, ranks, known::split(split)?, nfc)?)),
-            }
+            // All splits that have a name are the core's.
+            let pieces = known::core_split(split).and_then(Pieces::of);
+            let pieces = pieces.ok_or_else(|| {
+                Error::new(Kind::InvalidInput, format!("unknown split `{split}`")).suggest(known::splits().map(str::to_owned))
+            })?;
+            Ok(hot(name, tables(&ranks)?, Recipe::plain(pieces, nfc), source))
         }
         VocabularyKind::TokenizerJson => match tokenizer_json::read(name, text)? {
             Reading::Core(tables, recipe) => {
@@ -112,6 +117,16 @@ pub(super) fn engine(name: &str, tables: Tables, recipe: Recipe) -> Arc<dyn Engi
 fn hot(name: &str, tables: Tables, recipe: Recipe, source: Option<&Source>) -> Made {
     let prepared = source.and_then(|source| prepared::write(source, &recipe, &tables)).map(Form::Tables);
     Made { engine: engine(name, tables, recipe), prepared }
+}
+
+/// Whether a JSON text's values fit into memory, by its commas.
+fn check_size(name: &str, text: &str) -> Result<()> {
+    let cap = limits::MAX_VOCABULARY_VALUES;
+    let commas = memchr::memchr_iter(b',', text.as_bytes()).count();
+    if commas > cap {
+        return Err(Error::new(Kind::LimitExceeded, format!("the file of `{name}` holds some {commas} values; at most {cap} are taken")));
+    }
+    Ok(())
 }
 
 fn tables(ranks: &Ranks) -> Result<Tables> {

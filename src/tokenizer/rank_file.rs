@@ -3,12 +3,9 @@
 //! Called by the store and by the tekken reader. Checks everything the byte-pair merge relies on (all 256 bytes
 //! present, no rank and no token twice) before an engine is built, so that a damaged file is an error, never a panic.
 
-use super::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use base64::Engine as _;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use std::borrow::Cow;
-use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 /// Tokens and their ranks, checked.
 #[derive(Debug)]
@@ -67,44 +64,6 @@ fn damaged(name: &str, why: &str) -> Error {
     Error::new(Kind::InvalidInput, format!("the vocabulary file of `{name}` is damaged: {why}"))
 }
 
-/// Byte-pair ranks with a split by a regex that the hot core doesn't know.
-pub(super) struct RankEngine {
-    name: String,
-    bpe: tiktoken_rs::CoreBPE,
-    nfc: bool,
-}
-
-impl RankEngine {
-    /// An engine over `ranks` with a split by pattern.
-    pub(super) fn with_pattern(name: &str, ranks: Ranks, pattern: &str, nfc: bool) -> Result<Self> {
-        let bpe = tiktoken_rs::CoreBPE::new(ranks.tokens.into_iter().collect(), FxHashMap::default(), pattern)
-            .map_err(|e| Error::new(Kind::InvalidInput, format!("the split of `{name}` is not a usable pattern: {e}")))?;
-        Ok(Self { name: name.to_owned(), bpe, nfc })
-    }
-
-    /// The text as it is split: normalized if need be.
-    fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.nfc && !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
-            return Cow::Owned(text.nfc().collect());
-        }
-        Cow::Borrowed(text)
-    }
-}
-
-impl Engine for RankEngine {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn encode(&self, text: &str) -> Vec<u32> {
-        self.bpe.encode_ordinary(&self.normal(text))
-    }
-
-    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.bpe.decode_bytes(&[id]).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,13 +74,6 @@ mod tests {
         let mut lines: Vec<String> = (0..=255_u8).map(|byte| format!("{} {byte}", encode(&[byte]))).collect();
         lines.push(format!("{} 256\n", encode(b"ab")));
         lines.join("\n")
-    }
-
-    #[test]
-    fn counts_by_ranks() {
-        let engine = RankEngine::with_pattern("small", Ranks::parse("small", &small()).unwrap(), r"\S+|\s+", false).unwrap();
-        assert_eq!(engine.encode("ab b"), [256, 32, 98]);
-        assert_eq!(engine.token_starts("ab b"), [0, 2, 3]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::prepare::{self, NONE, Tables};
 use super::split::Split;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Kind, Result};
+use crate::limits;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub(super) enum Reading {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(expecting = "an object with a `model`")]
 struct File<'a> {
     #[serde(default)]
     added_tokens: Vec<AddedToken>,
@@ -37,6 +39,7 @@ struct File<'a> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(expecting = "an added token with `id` and `content`")]
 struct AddedToken {
     id: u32,
     content: String,
@@ -53,6 +56,7 @@ struct AddedToken {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(expecting = "a model: an object")]
 struct Model<'a> {
     #[serde(default, rename = "type")]
     kind: Option<String>,
@@ -146,6 +150,12 @@ pub(super) fn read(name: &str, json: &str) -> Result<Reading> {
     let bad = |why: &str| Error::new(Kind::InvalidInput, format!("the tokenizer.json of `{name}` can't be used: {why}"));
     let file: File<'_> =
         serde_json::from_str(json).map_err(|e| bad(&format!("line {} column {}: {}", e.line(), e.column(), reason(&e))))?;
+    for token in &file.added_tokens {
+        check_token(&token.content, token.id).map_err(|why| bad(&why))?;
+    }
+    for (token, id) in file.model.vocab.0.iter().flatten() {
+        check_token(&token.0, *id).map_err(|why| bad(&why))?;
+    }
     let other = |why| Ok(Reading::Other(why));
     let style = if file.model.byte_fallback == Some(true) { Style::Sentencepiece } else { Style::ByteLevel };
     let (pieces, nfc) = match style {
@@ -187,11 +197,22 @@ pub(super) fn read(name: &str, json: &str) -> Result<Reading> {
     Ok(Reading::Core(Box::new(tables), Recipe { pieces, nfc, shift: 0, ids: if same { Vec::new() } else { ids }, added }))
 }
 
-/// What serde_json says, without its place, cut to a line.
-fn reason(error: &serde_json::Error) -> String {
+/// Whether a token is one that tables can be made for: every id up to the largest takes memory.
+fn check_token(token: &str, id: u32) -> Result<(), String> {
+    if id >= limits::MAX_TOKEN_IDS {
+        return Err(format!("a token's id is {id}; ids under {} are taken", limits::MAX_TOKEN_IDS));
+    }
+    if token.len() > limits::MAX_TOKEN_BYTES {
+        return Err(format!("the token of id {id} has {} bytes; at most {} are taken", token.len(), limits::MAX_TOKEN_BYTES));
+    }
+    Ok(())
+}
+
+/// What serde_json says, without its place, cut to a line, and without characters that a terminal obeys.
+pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
-    text.chars().take(200).collect()
+    text.chars().take(200).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// How the file cuts text, when the core can do it.

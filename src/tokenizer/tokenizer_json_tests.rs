@@ -167,3 +167,20 @@ fn broken_files_are_errors_that_say_where() {
         assert!(error.to_string().contains(why), "{text}: {error}");
     }
 }
+
+#[test]
+fn tokens_that_no_table_holds_are_refused_by_name() {
+    let why = |file: &Value| read("small", &file.to_string()).err().map(|e| e.to_string()).unwrap_or_default();
+    let mut far = file(&["ab"], &json!(["a b"]));
+    far["model"]["vocab"]["ab"] = u32::MAX.into();
+    assert!(why(&far).contains("a token's id is 4294967295; ids under 2097152"), "{}", why(&far));
+    let mut far = file(&["ab"], &json!(["a b"]));
+    far["added_tokens"] = json!([{"id": 1 << 21, "content": "<x>"}]);
+    assert!(why(&far).contains("id is 2097152"), "{}", why(&far));
+    let long = "a".repeat(70_000);
+    assert!(why(&file(&[&long], &json!([]))).contains("has 70000 bytes; at most"));
+    let mut added = file(&[], &json!([]));
+    added["added_tokens"] = json!([{"id": 300, "content": long}]);
+    assert!(why(&added).contains("token of id 300 has 70000 bytes"), "{}", why(&added));
+    assert!(why(&json!([])).contains("an object with a `model`"), "{}", why(&json!([])));
+}
