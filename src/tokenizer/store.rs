@@ -2,7 +2,7 @@
 //!
 //! [`super::Tokenizer::by_name`] asks here last; the command line and the hub client fill it. Reads and writes
 //! local files only. Guards that a folder is either whole or absent: everything is built beside it, checked, and moved
-//! into place by one rename. Loaded engines are kept for the life of the process.
+//! into place by one rename, one process at a time. Loaded engines are kept for the life of the process.
 
 use super::engine::Engine;
 use super::folder::{self, Found, read, unreadable};
@@ -13,6 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -54,7 +55,7 @@ pub struct Vocabulary {
     pub licence: Option<String>,
     /// Chat templates and tokenizer settings kept beside the vocabulary, by file name.
     pub templates: Vec<String>,
-    /// Whether the hot core serves it; what it can't serve exactly goes through the `tokenizers` crate or a regex.
+    /// Whether the hot core serves it; what it can't serve exactly goes through the `tokenizers` crate.
     #[serde(default)]
     pub hot: bool,
     /// The form that loads fast where the core doesn't serve it, with its own fingerprint.
@@ -203,8 +204,10 @@ impl VocabularyStore {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Self::missing(name)),
             Err(e) => return Err(unreadable(&path, e)),
         };
-        serde_json::from_str(&text)
-            .map_err(|e| Error::new(Kind::Corrupt, format!("the manifest of vocabulary `{name}` is damaged")).caused_by(e))
+        let damaged = || Error::new(Kind::Corrupt, format!("the manifest of vocabulary `{name}` is damaged; add the vocabulary anew"));
+        let vocabulary: Vocabulary = serde_json::from_str(&text).map_err(|e| damaged().caused_by(e))?;
+        // What is known of a vocabulary (its normalizer) is found by its name.
+        if vocabulary.name == name { Ok(vocabulary) } else { Err(damaged()) }
     }
 
     /// The folder in which a vocabulary and the templates beside it lie.
@@ -231,7 +234,12 @@ impl VocabularyStore {
         {
             return Err(Error::new(refused.kind, refused.message.clone()));
         }
-        let engine = Self::load_files(&folder, &vocabulary).inspect_err(|e| {
+        let engine = Self::load_files(&folder, &vocabulary).or_else(|e| match self.get(name) {
+            // Replaced since its manifest was read.
+            Ok(now) if (&now.file, &now.fingerprint) != (&vocabulary.file, &vocabulary.fingerprint) => Self::load_files(&folder, &now),
+            _ => Err(e),
+        });
+        let engine = engine.inspect_err(|e| {
             let stays = matches!(e.kind(), Kind::Unsupported | Kind::InvalidInput | Kind::Corrupt | Kind::LimitExceeded);
             if let Some(seen) = seen.filter(|_| stays) {
                 let refusal = Refusal { seen, kind: e.kind(), message: e.to_string() };
@@ -422,7 +430,7 @@ fn replace(folder: &Path, file: &str, bytes: &[u8], lasting: bool) -> std::io::R
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{file}.{}.{number}.partial", std::process::id()));
-    let written = std::fs::File::create(&partial).and_then(|mut out| {
+    let written = File::create(&partial).and_then(|mut out| {
         std::io::Write::write_all(&mut out, bytes)?;
         if lasting {
             out.sync_all()?;
@@ -438,42 +446,81 @@ fn replace(folder: &Path, file: &str, bytes: &[u8], lasting: bool) -> std::io::R
 /// A folder under construction; removed unless published.
 struct Staging {
     path: PathBuf,
+    /// Keeps others from publishing, while it lives; none where the file system can't.
+    _alone: Option<File>,
 }
 
 impl Staging {
+    /// Waits for others that add to the same store, and clears away what those left that were ended meanwhile.
     fn new(root: &Path, name: &str) -> Result<Self> {
-        // The process id keeps two processes that add the same name apart; the leading dot keeps it out of listings.
-        let path = root.join(format!(".{name}.{}.partial", std::process::id()));
+        // A second one of this process where there is no lock. The leading dot keeps it out of listings.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = root.join(format!(".{name}.{}-{number}.partial", std::process::id()));
+        std::fs::create_dir_all(root).map_err(|e| unreadable(root, e))?;
+        let alone = File::open(root).ok().filter(|root| root.lock().is_ok());
+        if alone.is_some() {
+            clear_leftovers(root);
+        }
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).map_err(|e| unreadable(&path, e))?;
-        Ok(Self { path })
+        Ok(Self { path, _alone: alone })
     }
 
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(file);
-        let written = std::fs::File::create(&path).and_then(|mut out| {
+        let written = File::create(&path).and_then(|mut out| {
             std::io::Write::write_all(&mut out, bytes)?;
             out.sync_all()
         });
         written.map_err(|e| unreadable(&path, e))
     }
 
-    /// Moves the folder into place; an older one is moved aside first and then removed.
+    /// Moves the folder into place. An older one changes places with it at once where the system can, so that there is always
+    /// one; else it is moved aside first.
     fn publish(self, folder: &Path) -> Result<()> {
-        let old = self.path.with_extension("old");
-        let had = folder.exists();
-        if had {
-            let _ = std::fs::remove_dir_all(&old);
-            std::fs::rename(folder, &old).map_err(|e| unreadable(folder, e))?;
+        if !folder.exists() {
+            return std::fs::rename(&self.path, folder).map_err(|e| unreadable(folder, e));
         }
+        if exchange(&self.path, folder) {
+            // What is under the old path now goes with `self`.
+            return Ok(());
+        }
+        let old = self.path.with_extension("old");
+        std::fs::rename(folder, &old).map_err(|e| unreadable(folder, e))?;
         if let Err(e) = std::fs::rename(&self.path, folder) {
-            if had {
-                let _ = std::fs::rename(&old, folder);
-            }
+            let _ = std::fs::rename(&old, folder);
             return Err(unreadable(folder, e));
         }
         let _ = std::fs::remove_dir_all(&old);
         Ok(())
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn exchange(new: &Path, old: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).is_ok()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn exchange(_new: &Path, _old: &Path) -> bool {
+    false
+}
+
+/// Removes folders that ended processes left half done, and moves back what one had just moved aside. Only for who holds the lock.
+fn clear_leftovers(root: &Path) {
+    let entries = std::fs::read_dir(root).into_iter().flatten().filter_map(std::io::Result::ok);
+    for path in entries.map(|entry| entry.path()) {
+        let Some(hidden) = path.file_name().and_then(|name| name.to_str()?.strip_prefix('.')) else { continue };
+        let old = hidden.strip_suffix(".old");
+        let Some((name, _)) = old.or_else(|| hidden.strip_suffix(".partial")).and_then(|hidden| hidden.rsplit_once('.')) else { continue };
+        let folder = root.join(name);
+        if old.is_some() && !folder.exists() && check_name(name).is_ok() {
+            let _ = std::fs::rename(&path, folder);
+        } else {
+            let _ = std::fs::remove_dir_all(&path);
+        }
     }
 }
 

@@ -11,6 +11,13 @@ fn ranks() -> String {
     lines.concat()
 }
 
+/// A tekken file of all bytes.
+fn tekken(pattern: &str) -> String {
+    let token = |byte: u8| serde_json::json!({"rank": byte, "token_bytes": base64::engine::general_purpose::STANDARD.encode([byte])});
+    let config = serde_json::json!({"pattern": pattern, "default_vocab_size": 266, "default_num_special_tokens": 10});
+    serde_json::json!({"config": config, "vocab": (0..=255).map(token).collect::<Vec<_>>()}).to_string()
+}
+
 fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -65,6 +72,10 @@ fn a_wrong_or_broken_file_is_refused_and_leaves_nothing() {
         ("mine", ("x.tiktoken", "YQ== 0\n"), Kind::InvalidInput),
         ("mine", ("x.tiktoken", long.as_str()), Kind::InvalidInput),
         ("mine", ("tekken.json", "{\"config\":{}}"), Kind::InvalidInput),
+        ("mine", ("tekken.json", &tekken(r"(a|a)*(?!x)b|[\s\S]")), Kind::Unsupported),
+        ("mine", ("tekken.json", &tekken(r"\w+|\s")), Kind::Unsupported),
+        // Values that would take gigabytes.
+        ("mine", ("tokenizer.json", &format!("{{\"normalizer\":[{}0]}}", "0,".repeat(9 << 20))), Kind::LimitExceeded),
         ("mine", ("README", ""), Kind::NotFound),
         ("../mine", ("x.tiktoken", all.as_str()), Kind::NotFound),
     ];
@@ -85,6 +96,109 @@ fn a_cache_repository_is_followed_to_its_snapshot() {
     std::fs::create_dir_all(repository.path().join("refs")).unwrap();
     std::fs::write(repository.path().join("refs/main"), "bbb").unwrap();
     assert!(VocabularyStore::at(home.path()).add("mine", repository.path(), &with_split()).is_ok());
+}
+
+#[test]
+fn a_cache_repository_names_its_snapshot_and_no_other_folder() {
+    let (home, other) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let repository = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(repository.path().join("snapshots")).unwrap();
+    std::fs::create_dir_all(repository.path().join("refs")).unwrap();
+    std::fs::write(repository.path().join("refs/main"), other.path().to_str().unwrap()).unwrap();
+    let error = VocabularyStore::at(home.path()).add("mine", repository.path(), &with_split()).unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound, "{error}");
+}
+
+#[test]
+fn one_file_of_a_folder_may_be_named() {
+    let (home, model) =
+        (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks()), ("tokenizer.json", "{"), ("c.jinja", "{{ x }}")]));
+    let store = VocabularyStore::at(home.path());
+    let added = store.add("mine", &model.path().join("x.tiktoken"), &with_split()).unwrap();
+    assert_eq!((added.kind, added.templates.as_slice()), (VocabularyKind::Ranks, &["c.jinja".to_owned()][..]));
+    let error = store.add("mine", &model.path().join("c.jinja"), &with_split()).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidInput);
+    assert!(error.to_string().contains("tokenizer.json, tekken"), "{error}");
+}
+
+#[test]
+fn of_several_gguf_files_the_one_with_a_vocabulary_is_read() {
+    let (home, model) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = VocabularyStore::at(home.path());
+    let empty = [&b"GGUF"[..], &3_u32.to_le_bytes(), &[0; 16]].concat();
+    std::fs::write(model.path().join("mmproj.gguf"), &empty).unwrap();
+    let error = store.add("mine", model.path(), &AddOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("mmproj.gguf` holds no vocabulary"), "{error}");
+    // The next one is read, and found damaged.
+    std::fs::write(model.path().join("model.gguf"), "GGUF").unwrap();
+    let error = store.add("mine", model.path(), &AddOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("ends inside its head"), "{error}");
+}
+
+/// Reading a pipe would wait for a writer for ever, and a device may have no end.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused() {
+    let (home, model) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = VocabularyStore::at(home.path());
+    for name in ["tokenizer.json", "x.gguf"] {
+        let path = model.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = store.add("mine", model.path(), &AddOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("no plain file"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = store.add("mine", model.path(), &AddOptions::default()).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().contains("no plain file")), (Kind::InvalidInput, true), "{error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn many_that_add_the_same_name_at_once_all_succeed_and_it_is_always_there() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let store = VocabularyStore::at(home.path());
+    store.add("mine", model.path(), &with_split()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10).for_each(|_| drop(store.add("mine", model.path(), &with_split()).unwrap())));
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    // Where two folders can't change places at once there is none for a moment.
+                    if cfg!(target_os = "linux") {
+                        assert_eq!(store.load("mine").unwrap().count("héllo"), 6);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(files(home.path()), ["mine"]);
+}
+
+#[test]
+fn what_an_ended_process_left_is_cleared_away_or_moved_back() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let store = VocabularyStore::at(home.path());
+    store.add("other", model.path(), &with_split()).unwrap();
+    std::fs::rename(home.path().join("other"), home.path().join(".other.1-0.old")).unwrap();
+    for left in [".mine.1-0.partial", ".mine.1.partial", ".mine.1-0.old", ".x"] {
+        std::fs::create_dir(home.path().join(left)).unwrap();
+    }
+    std::fs::create_dir(home.path().join("mine")).unwrap();
+    store.add("mine", model.path(), &with_split()).unwrap();
+    assert_eq!(files(home.path()), [".x", "mine", "other"]);
+    assert!(store.load("other").is_ok());
+}
+
+#[test]
+fn a_manifest_of_another_name_is_damage() {
+    let (home, model) = (tempfile::tempdir().unwrap(), folder_with(&[("x.tiktoken", &ranks())]));
+    let store = VocabularyStore::at(home.path());
+    store.add("mine", model.path(), &with_split()).unwrap();
+    std::fs::rename(home.path().join("mine"), home.path().join("mind")).unwrap();
+    assert_eq!(store.load("mind").unwrap_err().kind(), Kind::Corrupt);
 }
 
 #[test]
