@@ -1,16 +1,16 @@
 //! Fetching a model's tokenizer and templates from a hub, into the hub client's own cache (feature `hub`).
 //!
 //! Called by the command line before [`crate::VocabularyStore::add`], which checks what came. The client honours `HF_HOME`,
-//! `HF_TOKEN`, `HF_ENDPOINT` and `HF_HUB_OFFLINE`; resuming a broken transfer and comparing checksums are done here, as the client
-//! does neither for plain files. Nothing here is reached by a count. A file gets its name in the cache when it is whole and
+//! `HF_TOKEN`, `HF_ENDPOINT` and `HF_HUB_OFFLINE`; resuming a broken transfer, comparing checksums and naming files are done here:
+//! the client does neither of the first two for plain files, and takes whatever names the hub gives for paths. Nothing here is reached by a count. A file gets its name in the cache when it is whole and
 //! its checksum (which is its name) is right, never before.
 
 use crate::error::{Error, Kind, Result};
-use hf_hub::HFRepository;
-use hf_hub::progress::{DownloadEvent, Progress, ProgressEvent, ProgressHandler};
-use hf_hub::{HFClient, HFError};
+use crate::limits;
+use hf_hub::{HFClient, HFError, HFRepository};
 use sha2::Digest as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tokio_stream::StreamExt as _;
 
 /// Files that a tokenizer may consist of. The first three are vocabularies, of which one must be there.
@@ -47,28 +47,21 @@ impl std::fmt::Debug for HubRequest {
     }
 }
 
-struct Tell(OnProgress);
-
-impl ProgressHandler for Tell {
-    fn on_progress(&self, event: &ProgressEvent) {
-        if let ProgressEvent::Download(DownloadEvent::Progress { files }) = event {
-            for file in files {
-                (self.0)(&file.filename, file.bytes_completed, file.total_bytes);
-            }
-        }
-    }
-}
-
 /// Fetches a repository's tokenizer files and gives the folder that they lie in. Blocks; not for use inside an async runtime.
 ///
 /// # Errors
 /// [`Kind::NotFound`] when the repository or every vocabulary file is missing (or not cached, offline); [`Kind::Unavailable`] when
-/// the hub can't be reached or refuses; [`Kind::InvalidInput`] for an id that isn't `owner/name`.
+/// the hub can't be reached, falls silent or refuses; [`Kind::InvalidInput`] for an id that isn't `owner/name` and for a revision
+/// that can't be one; [`Kind::Corrupt`] for a file of another checksum than was announced.
 pub fn fetch(request: &HubRequest) -> Result<PathBuf> {
     let (owner, name) = hf_hub::split_id(&request.id);
-    let plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['/', '\\']);
-    if !plain(owner) || !plain(name) {
-        return Err(Error::new(Kind::InvalidInput, "a hub id has the form `owner/name`"));
+    // Two dashes stand for the slash in the cache: `a--b/c` would lie where `a/b--c` does.
+    if !plain(owner) || !plain(name) || request.id.contains("--") {
+        return Err(Error::new(Kind::InvalidInput, "a hub id has the form `owner/name`: letters, digits, `.`, `-`, `_`"));
+    }
+    let revision = request.revision.as_deref().unwrap_or("main");
+    if !revision.split('/').all(plain) {
+        return Err(Error::new(Kind::InvalidInput, "a revision is a branch, a tag or a commit: letters, digits, `.`, `-`, `_`, `/`"));
     }
     let offline = request.offline || std::env::var_os("HF_HUB_OFFLINE").is_some_and(|value| !value.is_empty() && value != "0");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -76,37 +69,15 @@ pub fn fetch(request: &HubRequest) -> Result<PathBuf> {
         .build()
         .map_err(|e| Error::new(Kind::Internal, "the transfer can't be started").caused_by(e))?;
     runtime.block_on(async {
-        let client = HFClient::new().map_err(|e| refused(&request.id, e))?;
-        let repository = client.model(owner, name);
+        let hub = Hub::new(request, owner, name, revision)?;
         let mut folder: Option<PathBuf> = None;
         for (index, file) in WANTED.iter().enumerate() {
             if index == VOCABULARIES && folder.is_none() {
                 break;
             }
-            if !offline {
-                match whole(&client, &repository, file, request).await {
-                    Ok(()) => {}
-                    Err(Broken::Hub(HFError::EntryNotFound { .. })) => continue,
-                    Err(Broken::Hub(e)) => return Err(refused(&request.id, e)),
-                    Err(Broken::Ours(e)) => return Err(e),
-                }
-            }
-            let fetched = repository
-                .download_file()
-                .filename(*file)
-                .maybe_revision(request.revision.clone())
-                .local_files_only(offline)
-                .maybe_progress(request.progress.clone().map(|tell| Progress::new(Tell(tell))))
-                .send()
-                .await;
-            match fetched {
-                Ok(path) => {
-                    proven(&request.id, &path)?;
-                    folder = folder.or_else(|| path.parent().map(PathBuf::from));
-                }
-                Err(HFError::EntryNotFound { .. } | HFError::LocalEntryNotFound { .. }) => {}
-                Err(e) => return Err(refused(&request.id, e)),
-            }
+            let Some(path) = (if offline { hub.cached(file).await? } else { hub.whole(file).await? }) else { continue };
+            proven(&request.id, &path)?;
+            folder = folder.or_else(|| path.parent().map(PathBuf::from));
         }
         folder.ok_or_else(|| {
             let what = if offline { "the cache holds no vocabulary of" } else { "no vocabulary file in" };
@@ -115,92 +86,256 @@ pub fn fetch(request: &HubRequest) -> Result<PathBuf> {
     })
 }
 
-/// Why a transfer ended early.
-enum Broken {
-    Hub(HFError),
-    Ours(Error),
+/// Whether a part of an id, a revision or an answer can be a file's name and nothing else.
+fn plain(part: &str) -> bool {
+    (1..=limits::MAX_HUB_NAME_BYTES).contains(&part.len())
+        && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+        && !part.starts_with('.')
+        && !part.contains("..")
 }
 
-impl From<HFError> for Broken {
-    fn from(error: HFError) -> Self {
-        Self::Hub(error)
-    }
+/// What the hub says of a file. Its words become names of files and are checked before they do.
+struct Told {
+    etag: String,
+    commit: String,
+    /// None where the hub doesn't say.
+    size: Option<u64>,
 }
 
-/// Brings a file's content into the client's cache, going on where an earlier transfer broke off. What the client does better by
-/// itself (chunked storage, sizes that the hub doesn't tell) is left to it.
-async fn whole(
-    client: &HFClient,
-    repository: &HFRepository<hf_hub::RepoTypeModel>,
-    file: &str,
-    request: &HubRequest,
-) -> Result<(), Broken> {
-    let told = match repository.get_file_metadata().filepath(file).maybe_revision(request.revision.as_deref()).send().await {
-        Ok(told) => told,
-        Err(HFError::MalformedResponse { .. }) => return Ok(()),
-        Err(e) => return Err(e.into()),
-    };
-    let named_by_hash = matches!(told.etag.len(), 40 | 64) && told.etag.bytes().all(|b| b.is_ascii_hexdigit());
-    if told.xet_hash.is_some() || told.file_size == 0 || !named_by_hash {
-        return Ok(());
+/// One repository of a hub.
+struct Hub<'r> {
+    request: &'r HubRequest,
+    revision: &'r str,
+    client: HFClient,
+    repository: HFRepository<hf_hub::RepoTypeModel>,
+    /// Asks without following redirects: what is wanted stands in the hub's own answer.
+    asking: reqwest::Client,
+    token: Option<String>,
+    /// Longest silence.
+    wait: Duration,
+}
+
+impl<'r> Hub<'r> {
+    fn new(request: &'r HubRequest, owner: &str, name: &str, revision: &'r str) -> Result<Self> {
+        let seconds = std::env::var("HF_HUB_DOWNLOAD_TIMEOUT").ok().and_then(|seconds| seconds.parse().ok());
+        let wait = Duration::from_secs(seconds.filter(|seconds| *seconds > 0).unwrap_or(limits::HUB_SECONDS));
+        let http = || {
+            let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+            reqwest::Client::builder().user_agent(agent).connect_timeout(wait).read_timeout(wait)
+        };
+        let failed = |e| Error::new(Kind::Internal, "the transfer can't be started").caused_by(e);
+        let token = token();
+        let mut builder = HFClient::builder().client(http().build().map_err(failed)?).retry_max_attempts(1);
+        if let Some(token) = &token {
+            builder = builder.token(token);
+        }
+        let client = builder.build().map_err(|e| refused(&request.id, e))?;
+        let asking = http().redirect(reqwest::redirect::Policy::none()).build().map_err(failed)?;
+        let repository = client.model(owner, name);
+        Ok(Self { request, revision, client, repository, asking, token, wait })
     }
-    if told.file_size > crate::limits::MAX_VOCABULARY_BYTES {
-        let (size, cap) = (told.file_size, crate::limits::MAX_VOCABULARY_BYTES);
-        return Err(Broken::Ours(Error::new(
-            Kind::LimitExceeded,
-            format!("`{file}` of `{}` has {size} bytes; at most {cap} are taken", request.id),
-        )));
+
+    fn folder(&self) -> PathBuf {
+        self.client.cache_dir().join(format!("models--{}", self.request.id.replace('/', "--")))
     }
-    let blobs = client.cache_dir().join(format!("models--{}", request.id.replace('/', "--"))).join("blobs");
-    let blob = blobs.join(&told.etag);
-    if blob.exists() {
-        return Ok(());
+
+    fn unavailable(&self, why: impl std::fmt::Display) -> Error {
+        Error::new(Kind::Unavailable, format!("fetching `{}`: {why}", self.request.id))
     }
-    let partial = blobs.join(format!("{}.incomplete", told.etag));
-    let failed = |e: std::io::Error| {
-        Broken::Ours(Error::new(Kind::Unavailable, format!("`{}` can't be written: {}", partial.display(), e.kind())).caused_by(e))
-    };
-    std::fs::create_dir_all(&blobs).map_err(failed)?;
-    let mut have = std::fs::metadata(&partial).map_or(0, |seen| seen.len());
-    if have > told.file_size {
-        have = 0;
+
+    /// A file from the cache alone.
+    async fn cached(&self, file: &str) -> Result<Option<PathBuf>> {
+        let found = self.repository.download_file().filename(file).revision(self.revision).local_files_only(true).send().await;
+        match found {
+            Ok(path) => Ok(Some(path)),
+            Err(HFError::EntryNotFound { .. } | HFError::LocalEntryNotFound { .. }) => Ok(None),
+            Err(e) => Err(refused(&self.request.id, e)),
+        }
     }
-    if have < told.file_size {
-        let asked = (have > 0).then_some(have..told.file_size);
-        let (length, mut stream) =
-            repository.download_file_stream().filename(file).revision(told.commit_hash.clone()).maybe_range(asked).send().await?;
-        // A server that does not know of ranges sends the whole file again.
-        if have > 0 && length != Some(told.file_size - have) {
-            have = 0;
+
+    /// Asks for a file's checksum, commit and size; none where the repository has no such file.
+    async fn told(&self, file: &str) -> Result<Option<Told>> {
+        let (endpoint, revision) = (self.client.endpoint(), self.revision.replace('/', "%2F"));
+        let mut url = reqwest::Url::parse(&format!("{endpoint}/{}/resolve/{revision}/{file}", self.request.id))
+            .map_err(|e| self.unavailable("the hub's address is not a URL").caused_by(e))?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut asked = self.asking.head(url.clone());
+            if let Some(token) = &self.token {
+                asked = asked.bearer_auth(token);
+            }
+            let answer = match asked.send().await {
+                Ok(answer) => answer,
+                Err(e) if e.is_timeout() => return Err(self.unavailable("the hub does not answer in time").caused_by(e)),
+                Err(e) => return Err(self.unavailable("the hub can't be reached").caused_by(e)),
+            };
+            let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+            let status = answer.status().as_u16();
+            // A repository that is spelled otherwise. Only on the same host, which has the token already.
+            if let Some(place) =
+                header("location").filter(|place| (300..400).contains(&status) && place.starts_with('/') && !place.starts_with("//"))
+            {
+                if tries > limits::MAX_HUB_TRIES {
+                    return Err(self.unavailable("the hub redirects without end"));
+                }
+                url = url.join(place).map_err(|e| self.unavailable("the hub redirects to what is no URL").caused_by(e))?;
+                continue;
+            }
+            match (status, header("x-error-code")) {
+                (200..=399, _) => {}
+                (404 | 401, Some("RepoNotFound")) => {
+                    let why = format!("fetching `{}`: no such repository, or it needs a token (HF_TOKEN)", self.request.id);
+                    return Err(Error::new(Kind::NotFound, why));
+                }
+                (404, Some("RevisionNotFound")) => {
+                    return Err(Error::new(Kind::NotFound, format!("fetching `{}`: no such revision", self.request.id)));
+                }
+                (404, _) => return Ok(None),
+                (401 | 403, _) => return Err(self.unavailable("the hub wants a token with access (HF_TOKEN)")),
+                (429 | 500..600, _) if tries < limits::MAX_HUB_TRIES => {
+                    tokio::time::sleep(Duration::from_millis(100 << tries)).await;
+                    continue;
+                }
+                (429, _) => return Err(self.unavailable("the hub asks to slow down; try again later")),
+                _ => return Err(self.unavailable(format_args!("the hub answers with status {status}"))),
+            }
+            let etag = header("x-linked-etag").or_else(|| header("etag")).map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+            let (Some(etag), Some(commit)) = (etag.filter(|etag| plain(etag)), header("x-repo-commit").filter(|commit| plain(commit)))
+            else {
+                return Err(self.unavailable("what answers is no hub, or a damaged one: it names no usable checksum (ETag) and commit"));
+            };
+            let size = header("x-linked-size").or_else(|| header("content-length").filter(|_| status < 300));
+            return Ok(Some(Told { etag: etag.to_owned(), commit: commit.to_owned(), size: size.and_then(|size| size.parse().ok()) }));
+        }
+    }
+
+    /// A file in the cache, fetched where it isn't there yet, going on where an earlier transfer broke off.
+    async fn whole(&self, file: &str) -> Result<Option<PathBuf>> {
+        let Some(told) = self.told(file).await? else { return Ok(None) };
+        let cap = limits::MAX_VOCABULARY_BYTES;
+        if let Some(size) = told.size.filter(|size| *size > cap) {
+            let why = format!("`{file}` of `{}` has {size} bytes; at most {cap} are taken", self.request.id);
+            return Err(Error::new(Kind::LimitExceeded, why));
+        }
+        let folder = self.folder();
+        let blob = folder.join("blobs").join(&told.etag);
+        let failed =
+            |e: std::io::Error| Error::new(Kind::Unavailable, format!("`{}` can't be written: {}", blob.display(), e.kind())).caused_by(e);
+        if !blob.exists() {
+            self.transfer(file, &told, &blob).await?;
+        }
+        // As the client lays its cache out.
+        let link = folder.join("snapshots").join(&told.commit).join(file);
+        for made in [link.parent(), folder.join("refs").join(self.revision).parent()].into_iter().flatten() {
+            std::fs::create_dir_all(made).map_err(failed)?;
+        }
+        if self.revision != told.commit {
+            std::fs::write(folder.join("refs").join(self.revision), &told.commit).map_err(failed)?;
+        }
+        let _ = std::fs::remove_file(&link);
+        point(&told.etag, &blob, &link).map_err(failed)?;
+        Ok(Some(link))
+    }
+
+    /// Brings a file's content into the cache. It gets its name when it is whole and its checksum is right.
+    async fn transfer(&self, file: &str, told: &Told, blob: &Path) -> Result<()> {
+        let id = &self.request.id;
+        let partial = PathBuf::from(format!("{}.incomplete", blob.display()));
+        let failed = |e: std::io::Error| {
+            Error::new(Kind::Unavailable, format!("`{}` can't be written: {}", partial.display(), e.kind())).caused_by(e)
+        };
+        if let Some(blobs) = blob.parent() {
+            std::fs::create_dir_all(blobs).map_err(failed)?;
         }
         let mut out = std::fs::OpenOptions::new().create(true).write(true).truncate(false).open(&partial).map_err(failed)?;
-        out.set_len(have).map_err(failed)?;
-        std::io::Seek::seek(&mut out, std::io::SeekFrom::End(0)).map_err(failed)?;
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk?;
-            have = have.saturating_add(chunk.len() as u64);
-            if have > told.file_size {
-                break;
+        // Another process may be at the same file; where locks are not to be had, the checksum tells.
+        let _ = out.lock();
+        if blob.exists() {
+            return Ok(());
+        }
+        let (size, most) = (told.size, told.size.unwrap_or(limits::MAX_VOCABULARY_BYTES));
+        let mut have = out.metadata().map_err(failed)?.len();
+        if have > most || size.is_none() {
+            have = 0;
+        }
+        if size != Some(have) {
+            let asked = (have > 0).then_some(have..most);
+            let opened =
+                self.repository.download_file_stream().filename(file).revision(told.commit.clone()).maybe_range(asked).send().await;
+            let (length, mut stream) = opened.map_err(|e| refused(id, e))?;
+            // A server that does not know of ranges sends the whole file again.
+            if have > 0 && length != Some(most - have) {
+                have = 0;
             }
-            std::io::Write::write_all(&mut out, &chunk).map_err(failed)?;
-            if let Some(tell) = &request.progress {
-                tell(file, have, told.file_size);
+            out.set_len(have).map_err(failed)?;
+            std::io::Seek::seek(&mut out, std::io::SeekFrom::End(0)).map_err(failed)?;
+            let (mut since, mut then) = (Instant::now(), have);
+            loop {
+                let slow = |have: u64| {
+                    self.unavailable(format_args!("the hub fell silent at {have} bytes of `{file}`; the next try goes on there"))
+                };
+                let Some(chunk) = tokio::time::timeout(self.wait, stream.next()).await.map_err(|_| slow(have))? else { break };
+                let Ok(chunk) = chunk else { break };
+                have = have.saturating_add(chunk.len() as u64);
+                if have > most {
+                    break;
+                }
+                std::io::Write::write_all(&mut out, &chunk).map_err(failed)?;
+                if let Some(tell) = &self.request.progress {
+                    tell(file, have, size.unwrap_or(0));
+                }
+                if since.elapsed() > self.wait {
+                    if have - then < limits::MIN_HUB_BYTES && size.is_none_or(|size| have < size) {
+                        return Err(slow(have));
+                    }
+                    (since, then) = (Instant::now(), have);
+                }
+            }
+            out.sync_all().map_err(failed)?;
+            if size.is_some_and(|size| have < size) {
+                let why = format!("the hub broke off `{file}` of `{id}` after {have} of {most} bytes; the next try goes on there");
+                return Err(Error::new(Kind::Unavailable, why));
             }
         }
-        out.sync_all().map_err(failed)?;
-        if have < told.file_size {
-            let why = format!(
-                "the hub broke off `{file}` of `{}` after {have} of {} bytes; the next try goes on there",
-                request.id, told.file_size
-            );
-            return Err(Broken::Ours(Error::new(Kind::Unavailable, why)));
+        if have > most || !matches_name(&partial, &told.etag).map_err(failed)? {
+            let _ = std::fs::remove_file(&partial);
+            return Err(if have > most && size.is_none() {
+                Error::new(
+                    Kind::LimitExceeded,
+                    format!("`{file}` of `{id}` does not end after {most} bytes, which is the most that is taken"),
+                )
+            } else {
+                damaged(id, file)
+            });
         }
+        std::fs::rename(&partial, blob).map_err(failed)
     }
-    if have != told.file_size || !matches_name(&partial, &told.etag).map_err(failed)? {
-        let _ = std::fs::remove_file(&partial);
-        return Err(Broken::Ours(damaged(&request.id, file)));
+}
+
+/// The user's token, found as the hub's own tools find it.
+fn token() -> Option<String> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let stored = |path: PathBuf| Some(std::fs::read_to_string(path).ok()?.trim().to_owned()).filter(|token| !token.is_empty());
+    if set("HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some() {
+        return None;
     }
-    std::fs::rename(&partial, &blob).map_err(failed)
+    set("HF_TOKEN").or_else(|| stored(set("HF_TOKEN_PATH")?.into())).or_else(|| {
+        let home = set("HF_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(set("XDG_CACHE_HOME")?).join("huggingface")));
+        stored(home.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache/huggingface")))?.join("token"))
+    })
+}
+
+/// Makes a name in a snapshot for what lies among the blobs.
+#[cfg(unix)]
+fn point(etag: &str, _blob: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(Path::new("../../blobs").join(etag), link)
+}
+
+#[cfg(not(unix))]
+fn point(_etag: &str, blob: &Path, link: &Path) -> std::io::Result<()> {
+    std::fs::copy(blob, link).map(|_| ())
 }
 
 /// Compares a file of the cache with its checksum, which the cache has as the name of what the file links to.
@@ -257,9 +392,17 @@ mod tests {
 
     #[test]
     fn ids_are_checked_before_anything_is_asked() {
-        for id in ["", "name", "a/b/c", "../b", "a/../b", "/b"] {
+        for id in ["", "name", "a/b/c", "../b", "a/../b", "/b", "a/b?c", "a/b#c", "a/b%2f", "a/ b", "a/b\n", "a--b/c", "é/b"] {
             let error = fetch(&HubRequest { id: id.to_owned(), offline: true, ..HubRequest::default() }).unwrap_err();
             assert_eq!(error.kind(), Kind::InvalidInput, "{id}");
+        }
+    }
+
+    #[test]
+    fn revisions_are_no_paths() {
+        for revision in ["", "..", "../../x", "/tmp/x", "a//b", "a\n", "refs/../../x"] {
+            let request = HubRequest { id: "a/b".to_owned(), revision: Some(revision.to_owned()), offline: true, ..HubRequest::default() };
+            assert_eq!(fetch(&request).unwrap_err().kind(), Kind::InvalidInput, "{revision}");
         }
     }
 

@@ -56,6 +56,18 @@ pub const MAX_TOKEN_BYTES: usize = 65_535;
 /// Largest id of a token, plus one: tables are as long as it says. Real ones stay under 300,000.
 pub const MAX_TOKEN_IDS: u32 = 1 << 21;
 
+/// Longest silence of a hub unless `HF_HUB_DOWNLOAD_TIMEOUT` says otherwise, in seconds.
+pub const HUB_SECONDS: u64 = 30;
+
+/// Fewest bytes that a hub must send in that time, so that a transfer ends.
+pub const MIN_HUB_BYTES: u64 = 4 << 10;
+
+/// Most tries of one question to a hub that is busy, and most redirects that are followed.
+pub const MAX_HUB_TRIES: u32 = 4;
+
+/// Longest part of a hub id, and of a revision between its slashes, in bytes: the hub's own limit.
+pub const MAX_HUB_NAME_BYTES: usize = 96;
+
 /// Longest name of a vocabulary in the store, in bytes: it becomes a folder's name.
 pub const MAX_VOCABULARY_NAME: usize = 64;
 

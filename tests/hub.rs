@@ -37,6 +37,18 @@ enum Mood {
     /// 401 without the right token.
     Gated,
     Empty,
+    /// Checksums that lead out of the cache.
+    EtagLeadsOut,
+    /// Commits that do.
+    CommitLeadsOut,
+    /// Sizes that are not told, of a file without end.
+    Endless,
+    /// Half of the file and then nothing, without hanging up.
+    FallsSilent,
+    /// Sends on to another place of the same host for ever.
+    Redirects,
+    /// A page that is no hub's.
+    Page,
 }
 
 /// Method, path and range of every request.
@@ -60,6 +72,10 @@ fn hub(mood: Mood) -> Hub {
         }
     });
     Hub { endpoint, seen }
+}
+
+fn head_of(status: &str, length: usize, etag: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"{etag}\"\r\nX-Repo-Commit: {COMMIT}\r\n\r\n")
 }
 
 fn serve(mut stream: TcpStream, mood: Mood, log: &Log) {
@@ -109,10 +125,37 @@ fn serve(mut stream: TcpStream, mood: Mood, log: &Log) {
         if breaks {
             sent.truncate(length / 2);
         }
+        if mood == Mood::FallsSilent && method == "GET" {
+            let _ = stream.write_all(head_of(status, length, &etag).as_bytes()).and_then(|()| stream.write_all(&sent[..length / 2]));
+            // Until the other side gives up.
+            let _ = reader.read(&mut [0; 64]);
+            return;
+        }
         if mood == Mood::Garbles && path.ends_with("tokenizer.json") {
             sent[10] ^= 1;
         }
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"{etag}\"\r\nX-Repo-Commit: {COMMIT}\r\n\r\n");
+        let (etag, commit) = match mood {
+            Mood::EtagLeadsOut => ("../../../../../leads-out".to_owned(), COMMIT),
+            Mood::CommitLeadsOut => (etag, "../../../../../leads-out"),
+            _ => (etag, COMMIT),
+        };
+        if mood == Mood::Redirects || mood == Mood::Page {
+            let status = if mood == Mood::Page { "200 OK" } else { "302 Found" };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nLocation: {path}\r\n\r\n");
+            if stream.write_all(head.as_bytes()).is_err() {
+                return;
+            }
+            continue;
+        }
+        if mood == Mood::Endless && status == "200 OK" {
+            let head = format!("HTTP/1.1 {status}\r\nETag: \"abc\"\r\nX-Repo-Commit: {COMMIT}\r\nConnection: close\r\n\r\n");
+            let mut written = stream.write_all(head.as_bytes());
+            while method != "HEAD" && written.is_ok() {
+                written = stream.write_all(&vec![b' '; 1 << 20]);
+            }
+            return;
+        }
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"{etag}\"\r\nX-Repo-Commit: {commit}\r\n\r\n");
         let mut written = stream.write_all(head.as_bytes());
         if method != "HEAD" {
             written = written.and_then(|()| stream.write_all(&sent));
@@ -245,4 +288,55 @@ fn a_hub_that_is_not_there_is_unavailable() {
     assert!(!output.status.success());
     assert!(told(&output).contains("can't be reached"), "{}", told(&output));
     assert!(!home.path().join("own/models/mine").exists());
+}
+
+/// Every file and link under a folder, with sizes left out.
+fn everything(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() && !path.is_symlink() { found.extend(everything(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn what_a_hub_says_never_names_a_place_outside_the_cache() {
+    for mood in [Mood::EtagLeadsOut, Mood::CommitLeadsOut] {
+        let home = tempfile::tempdir().unwrap();
+        let inner = home.path().join("a/b/c");
+        std::fs::create_dir_all(&inner).unwrap();
+        let output = add(&hub(mood).endpoint, &inner, &[], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(told(&output).contains("no usable checksum"), "{}", told(&output));
+        assert_eq!(everything(home.path()), Vec::<std::path::PathBuf>::new());
+    }
+    // Nor does a revision.
+    let home = tempfile::tempdir().unwrap();
+    let output = add(&hub(Mood::Well).endpoint, home.path(), &["--revision=../../../../../leads-out"], &[]);
+    assert!(told(&output).contains("a revision is"), "{}", told(&output));
+    assert_eq!(everything(home.path()), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn endless_files_and_redirects_and_pages_that_are_no_hubs_end_with_a_reason() {
+    for (mood, why) in
+        [(Mood::Endless, "does not end after"), (Mood::Redirects, "redirects without end"), (Mood::Page, "what answers is no hub")]
+    {
+        let home = tempfile::tempdir().unwrap();
+        let output = add(&hub(mood).endpoint, home.path(), &[], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(told(&output).contains(why), "{}", told(&output));
+        assert_eq!(blobs(home.path()), (0, 0));
+    }
+}
+
+#[test]
+fn a_hub_that_falls_silent_is_left_and_gone_back_to() {
+    let home = tempfile::tempdir().unwrap();
+    let output = add(&hub(Mood::FallsSilent).endpoint, home.path(), &[], &[("HF_HUB_DOWNLOAD_TIMEOUT", "1")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("after") || told(&output).contains("fell silent"), "{}", told(&output));
+    assert_eq!(blobs(home.path()), (0, 1));
+    assert!(add(&hub(Mood::Well).endpoint, home.path(), &[], &[]).status.success());
+    assert_eq!(blobs(home.path()), (2, 0));
 }

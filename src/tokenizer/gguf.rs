@@ -151,15 +151,14 @@ impl<R: Read> Reader<R> {
             (TEXT, _) => u64::from_le_bytes(self.bytes()?),
             (LIST, _) if depth < DEEPEST => {
                 let (kind, entries) = (self.u32()?, u64::from_le_bytes(self.bytes()?));
-                match width(kind) {
-                    Some(width) => entries.saturating_mul(width),
-                    None => {
-                        // Every entry takes bytes, so that a lie ends with the file.
-                        for _ in 0..entries {
-                            self.skip(kind, depth + 1)?;
-                        }
-                        0
+                if let Some(width) = width(kind) {
+                    entries.saturating_mul(width)
+                } else {
+                    // Every entry takes bytes, so that a lie ends with the file.
+                    for _ in 0..entries {
+                        self.skip(kind, depth + 1)?;
                     }
+                    0
                 }
             }
             (LIST, _) => return Err(bad(format!("lists nest more than {DEEPEST} deep"))),
