@@ -169,7 +169,7 @@ fn parts(count: &Count, most: usize, output: &mut Output) -> Result<()> {
     }
     if all > parts.len() {
         let rest = all - parts.len();
-        output.line(&output.paint().dim(&format!("{:>10}  {rest} lighter parts (--all lists them)", "")))?;
+        output.line(&output.paint().dim(&format!("{:>10}  {rest} lighter part{} (--all lists)", "", if rest == 1 { "" } else { "s" })))?;
     }
     Ok(())
 }

@@ -344,7 +344,14 @@ impl Models {
         let mut near: Vec<(u32, &str)> =
             self.entries.iter().map(|e| (similarity(key.as_str(), &e.key), e.profile.id.as_str())).filter(|(s, _)| *s >= 600).collect();
         near.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.len().cmp(&b.1.len())).then_with(|| a.1.cmp(b.1)));
-        Error::new(Kind::UnknownModel, format!("unknown model `{shown}`")).suggest(near.into_iter().take(3).map(|(_, id)| id.to_owned()))
+        // Who has a model of his own is told how it comes to be known.
+        let how = if near.is_empty() {
+            "; `plimsoll models list` lists the known ones, and one of your own is added with `plimsoll models add NAME --dir PATH` or by a table (--models)"
+        } else {
+            ""
+        };
+        Error::new(Kind::UnknownModel, format!("unknown model `{shown}`{how}"))
+            .suggest(near.into_iter().take(3).map(|(_, id)| id.to_owned()))
     }
 }
 

@@ -372,7 +372,9 @@ impl VocabularyStore {
         check_name(name)?;
         let folder = self.folder(name);
         if !folder.is_dir() {
-            return Err(Self::missing(name));
+            let present = self.list()?.into_iter().map(|vocabulary| vocabulary.name);
+            let near = present.filter(|present| strsim::jaro_winkler(present, name) > 0.8);
+            return Err(Error::new(Kind::NotFound, format!("vocabulary `{name}` is not installed")).suggest(near));
         }
         forget(&folder);
         std::fs::remove_dir_all(&folder).map_err(|e| unreadable(&folder, e))

@@ -46,6 +46,8 @@ fn adds_lists_loads_and_removes() {
     store.remove("mine").unwrap();
     assert_eq!(store.load("mine").unwrap_err().kind(), Kind::NotFound);
     assert_eq!(store.remove("mine").unwrap_err().kind(), Kind::NotFound);
+    store.add("mine", model.path(), &with_split()).unwrap();
+    assert_eq!(store.remove("mime").unwrap_err().to_string(), "vocabulary `mime` is not installed; did you mean mine?");
 }
 
 #[test]
