@@ -2,8 +2,8 @@
 //!
 //! Called by the command line before [`crate::VocabularyStore::add`], which checks what came. The client honours `HF_HOME`,
 //! `HF_TOKEN`, `HF_ENDPOINT` and `HF_HUB_OFFLINE`; resuming a broken transfer, comparing checksums and naming files are done here:
-//! the client does neither of the first two for plain files, and takes whatever names the hub gives for paths. Nothing here is reached by a count. A file gets its name in the cache when it is whole and
-//! its checksum (which is its name) is right, never before.
+//! the client does neither of the first two for plain files, and takes whatever names the hub gives for paths. A file gets its name in the
+//! cache when it is whole and its checksum (which is its name) is right, never before. Nothing here is reached by a count.
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;

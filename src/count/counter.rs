@@ -223,7 +223,10 @@ impl Counter {
     /// As [`Counter::count`] for a view that is made already; `known` remembers texts from one count to the next.
     pub(crate) fn count_view(&self, conversation: &Conversation<'_>, options: &CountOptions, known: Option<&TextMemory>) -> Result<Count> {
         let profile = self.profile_for(conversation, options)?;
-        let breakdown = self.with_context(conversation, &profile, options, known, render::render)?;
+        let mut breakdown = self.with_context(conversation, &profile, options, known, render::render)?;
+        if let Some(name) = options.provider.as_ref().filter(|provider| provider.is_unknown_name()) {
+            breakdown.note(format!("no provider is known as `{name}`: counted by the model alone"));
+        }
         Ok(Count { breakdown, profile })
     }
 

@@ -104,6 +104,11 @@ impl Provider {
         }
     }
 
+    /// Whether this is a name, not a host, that the data doesn't have: most likely a slip of the pen.
+    pub(crate) fn is_unknown_name(&self) -> bool {
+        matches!(self, Self::Other(name) if name != "localhost" && !name.contains(['.', ':']) && Self::of_slug(name).is_none())
+    }
+
     /// The provider of a slug that is in the data.
     pub(super) fn of_slug(slug: &str) -> Option<Self> {
         let spelled = slug.replace(['_', ' '], "-");
@@ -172,6 +177,15 @@ fn matches(pattern: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_nobody_knows_are_told_from_hosts() {
+        for (text, unknown) in
+            [("nope", true), ("grq", true), ("groq", false), ("vLLM", false), ("nobody.example", false), ("gateway:8787", false)]
+        {
+            assert_eq!(text.parse::<Provider>().unwrap().is_unknown_name(), unknown, "{text}");
+        }
+    }
 
     #[test]
     fn hosts_and_slugs() {

@@ -397,58 +397,71 @@ mod x86 {
         }
     }
 
+    /// The two halves of a block. Functions with the feature, as closures without it are not always compiled into what has it.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn halves(block: &[u8; BLOCK]) -> [__m256i; 2] {
+        // SAFETY: the two loads read the 64 bytes of `block`.
+        unsafe { [_mm256_loadu_si256(block.as_ptr().cast()), _mm256_loadu_si256(block.as_ptr().add(32).cast())] }
+    }
+
+    /// The upper bits of all bytes.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn joined_bits([low, high]: [__m256i; 2]) -> u64 {
+        u64::from(_mm256_movemask_epi8(low) as u32) | u64::from(_mm256_movemask_epi8(high) as u32) << 32
+    }
+
+    /// Which bytes are one of the `count` from `from` on.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn between([low, high]: [__m256i; 2], from: u8, count: i8) -> u64 {
+        let (from, last) = (_mm256_set1_epi8(from as i8), _mm256_set1_epi8(count - 1));
+        let (low, high) = (_mm256_sub_epi8(low, from), _mm256_sub_epi8(high, from));
+        joined_bits([_mm256_cmpeq_epi8(_mm256_min_epu8(low, last), low), _mm256_cmpeq_epi8(_mm256_min_epu8(high, last), high)])
+    }
+
+    /// Which bytes are `byte`.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn equal([low, high]: [__m256i; 2], byte: u8) -> u64 {
+        let wanted = _mm256_set1_epi8(byte as i8);
+        joined_bits([_mm256_cmpeq_epi8(low, wanted), _mm256_cmpeq_epi8(high, wanted)])
+    }
+
     pub(super) struct Avx2;
 
     impl Classify for Avx2 {
         #[inline(always)]
         fn masks(block: &[u8; BLOCK]) -> Masks {
-            // SAFETY: reached only from `run_avx2`, into which this is inlined; the two loads read the 64 bytes of `block`.
+            // SAFETY: reached only from `run_avx2`, into which this is inlined.
             unsafe {
-                let low: __m256i = _mm256_loadu_si256(block.as_ptr().cast());
-                let high: __m256i = _mm256_loadu_si256(block.as_ptr().add(32).cast());
-                let join = |low: __m256i, high: __m256i| {
-                    u64::from(_mm256_movemask_epi8(low) as u32) | u64::from(_mm256_movemask_epi8(high) as u32) << 32
-                };
-                let between = |from: u8, count: i8| {
-                    let one = |bytes: __m256i| {
-                        let offset = _mm256_sub_epi8(bytes, _mm256_set1_epi8(from as i8));
-                        _mm256_cmpeq_epi8(_mm256_min_epu8(offset, _mm256_set1_epi8(count - 1)), offset)
-                    };
-                    join(one(low), one(high))
-                };
-                let is = |byte: u8| {
-                    let wanted = _mm256_set1_epi8(byte as i8);
-                    join(_mm256_cmpeq_epi8(low, wanted), _mm256_cmpeq_epi8(high, wanted))
-                };
-                let space = is(b' ');
+                let bytes = halves(block);
+                let space = equal(bytes, b' ');
                 Masks {
-                    upper: between(b'A', 26),
-                    lower: between(b'a', 26),
-                    digit: between(b'0', 10),
-                    blank: between(9, 5) | space,
+                    upper: between(bytes, b'A', 26),
+                    lower: between(bytes, b'a', 26),
+                    digit: between(bytes, b'0', 10),
+                    blank: between(bytes, 9, 5) | space,
                     space,
-                    newline: is(b'\n') | is(b'\r'),
-                    quote: is(b'\''),
-                    slash: is(b'/'),
-                    control: between(0, 9) | between(14, 18) | is(0x7F),
-                    wide: join(low, high),
+                    newline: equal(bytes, b'\n') | equal(bytes, b'\r'),
+                    quote: equal(bytes, b'\''),
+                    slash: equal(bytes, b'/'),
+                    control: between(bytes, 0, 9) | between(bytes, 14, 18) | equal(bytes, 0x7F),
+                    wide: joined_bits(bytes),
                 }
             }
         }
 
         #[inline(always)]
         fn wide(block: &[u8; BLOCK]) -> Wide {
-            // SAFETY: reached only from `run_avx2`, into which this is inlined; the two loads read the 64 bytes of `block`.
+            // SAFETY: reached only from `run_avx2`, into which this is inlined.
             unsafe {
-                let halves = [_mm256_loadu_si256(block.as_ptr().cast()), _mm256_loadu_si256(block.as_ptr().add(32).cast())];
-                let between = |from: u8, count: i8| {
-                    let [low, high] = halves.map(|bytes| {
-                        let offset = _mm256_sub_epi8(bytes, _mm256_set1_epi8(from as i8));
-                        _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(offset, _mm256_set1_epi8(count - 1)), offset)) as u32
-                    });
-                    u64::from(low) | u64::from(high) << 32
-                };
-                Wide { leads: [between(0xC0, 32), between(0xE0, 16), between(0xF0, 16)], caseless: between(0xE5, 5) | between(0xEB, 2) }
+                let bytes = halves(block);
+                Wide {
+                    leads: [between(bytes, 0xC0, 32), between(bytes, 0xE0, 16), between(bytes, 0xF0, 16)],
+                    caseless: between(bytes, 0xE5, 5) | between(bytes, 0xEB, 2),
+                }
             }
         }
 
@@ -458,12 +471,13 @@ mod x86 {
             unsafe {
                 let wanted = _mm256_set_epi64x(key.1 as i64, key.0 as i64, key.1 as i64, key.0 as i64);
                 let below_count = _mm256_broadcastsi128_si256(_mm_set_epi64x(i64::MAX >> 3, -1));
-                let half = |at: usize| {
-                    let slots = _mm256_loadu_si256(line.as_ptr().add(2 * at).cast());
-                    let difference = _mm256_and_si256(_mm256_xor_si256(slots, wanted), below_count);
-                    !_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(difference, _mm256_setzero_si256()))) as u8 & 15
-                };
-                usize::from(WAY[usize::from(half(0) | half(2) << 4)])
+                let slots = [_mm256_loadu_si256(line.as_ptr().cast()), _mm256_loadu_si256(line.as_ptr().add(4).cast())];
+                let first = _mm256_and_si256(_mm256_xor_si256(slots[0], wanted), below_count);
+                let second = _mm256_and_si256(_mm256_xor_si256(slots[1], wanted), below_count);
+                let none = _mm256_setzero_si256();
+                let first = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(first, none)));
+                let second = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(second, none)));
+                usize::from(WAY[usize::from(!(first | second << 4) as u8)])
             }
         }
 
