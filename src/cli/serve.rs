@@ -114,12 +114,13 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result<Status> {
             .await
             .map_err(|e| Error::new(Kind::Unavailable, format!("can't listen on {}", args.listen)).caused_by(e))?;
         let address = listener.local_addr().map_err(|e| Error::new(Kind::Unavailable, "the listener has no address").caused_by(e))?;
+        let signal = signal();
         output.line(&if output.json() {
             serde_json::json!({"listening": address.to_string()}).to_string()
         } else {
             format!("listening on {address}")
         })?;
-        server::run(listener, config, signal()).await
+        server::run(listener, config, signal).await
     })?;
     Ok(if ended == Ended::Drained { Status::Done } else { Status::DoesNotFit })
 }
@@ -148,18 +149,28 @@ fn config(args: &ServeArgs) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// Resolves at the first signal to end.
-async fn signal() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
+/// Resolves at the first signal to end. Signals are caught from the call on, before anybody is told that the service listens.
+#[cfg(unix)]
+fn signal() -> impl Future<Output = ()> + Send + 'static {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+    async fn first(of: std::io::Result<Signal>) {
+        match of {
+            Ok(mut signals) => drop(signals.recv().await),
+            // What can't be caught ends the process by itself.
+            Err(_) => std::future::pending().await,
         }
     }
-    let _ = tokio::signal::ctrl_c().await;
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        tokio::select! {
+            () = first(terminate) => {}
+            () = first(interrupt) => {}
+        }
+    }
+}
+
+/// Resolves at the first signal to end.
+#[cfg(not(unix))]
+fn signal() -> impl Future<Output = ()> + Send + 'static {
+    async { drop(tokio::signal::ctrl_c().await) }
 }
