@@ -169,7 +169,8 @@ fn parts(count: &Count, most: usize, output: &mut Output) -> Result<()> {
     }
     if all > parts.len() {
         let rest = all - parts.len();
-        output.line(&output.paint().dim(&format!("{:>10}  {rest} lighter part{} (--all lists)", "", if rest == 1 { "" } else { "s" })))?;
+        let parts = if rest == 1 { "lighter part (--all lists it)" } else { "lighter parts (--all lists them)" };
+        output.line(&output.paint().dim(&format!("{:>10}  {rest} {parts}", "")))?;
     }
     Ok(())
 }

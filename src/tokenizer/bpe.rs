@@ -50,7 +50,8 @@ struct Parts<const N: usize> {
 }
 
 impl<const N: usize> Parts<N> {
-    /// Merges `bytes` (1 to `N` of them) until no two parts can be, or `least` are left, and gives how many are; `visit` gets each part's start and id.
+    /// Merges `bytes` (1 to `N` of them) until no two parts can be, or `least` are left, and gives how many are; `visit` gets each part's
+    /// start and id.
     #[inline(always)]
     fn merge(vocabulary: &Vocabulary, bytes: &[u8], least: usize, mut visit: impl FnMut(usize, u32)) -> usize {
         const { assert!(N.is_power_of_two() && N <= WIDEST) };
@@ -121,7 +122,8 @@ pub(super) fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
     }
 }
 
-/// Number of tokens of a piece of up to 16 bytes that is no token itself: its last two parts never merge, so that where two are sure, they are the answer.
+/// Number of tokens of a piece of up to 16 bytes that is no token itself: its last two parts never merge, so that where two are left, two
+/// is the answer.
 #[inline(always)]
 pub(super) fn count_parted(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
     match *piece {
@@ -315,3 +317,7 @@ pub(super) fn encode_heap(vocabulary: &Vocabulary, bytes: &[u8], base: usize, ro
         at = next[at];
     }
 }
+
+#[cfg(test)]
+#[path = "bpe_tests.rs"]
+mod tests;

@@ -114,7 +114,7 @@ fn refused(name: &str, why: &str) -> Error {
         }
         None => why.to_owned(),
     };
-    let why: String = why.chars().take(300).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    let why = super::tokenizer_json::printable(&why, 300);
     Error::new(Kind::InvalidInput, format!("the tokenizer.json of `{name}` can't be used: {why}"))
 }
 

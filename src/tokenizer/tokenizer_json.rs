@@ -208,11 +208,16 @@ fn check_token(token: &str, id: u32) -> Result<(), String> {
     Ok(())
 }
 
+/// The first `most` characters of what somebody else says, without those that a terminal obeys.
+pub(super) fn printable(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// What serde_json says, without its place, cut to a line, and without characters that a terminal obeys.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
-    text.chars().take(200).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    printable(text, 200)
 }
 
 /// How the file cuts text, when the core can do it.
