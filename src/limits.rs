@@ -111,6 +111,9 @@ pub const TEMPLATE_STACKS: [usize; 2] = [1 << 30, 16 << 20];
 /// Deepest nesting of a value that a template prints. Bodies nest up to [`MAX_JSON_DEPTH`].
 pub const TEMPLATE_VALUE_DEPTH: usize = 2 * MAX_JSON_DEPTH;
 
+/// Most that a template may have a filter such as `map` or `select` look at anew for each item, in values or 64 bytes of text.
+pub const TEMPLATE_EACH_ARGUMENT: u64 = 256;
+
 /// Deepest nesting of a template's calls and loops. Published ones stay under 20; schemas nest up to [`MAX_JSON_DEPTH`].
 pub const TEMPLATE_RECURSION: usize = 200;
 

@@ -97,6 +97,21 @@ fn hostile_templates_end_with_a_typed_error() {
 }
 
 #[test]
+fn a_template_is_kept_until_its_file_changes_and_by_day() {
+    let (home, store) = store("{{ strftime_now('%d') }}");
+    let counter = Counter::new().with_vocabularies(store.clone());
+    let on = |day: &str| {
+        let options = CountOptions { as_of: Some(day.parse().unwrap()), ..CountOptions::default() };
+        counter.prompt(&request(), &options).unwrap().text
+    };
+    assert_eq!([on("2026-12-01"), on("2026-12-02"), on("2026-12-02"), on("2026-12-01")], ["01", "02", "02", "01"]);
+    let settings = json!({"eos_token": "<|done|>", "chat_template": "{{ strftime_now('%m') }}"});
+    std::fs::write(home.path().join("model/tokenizer_config.json"), settings.to_string()).unwrap();
+    store.add("house", &home.path().join("model"), &AddOptions::default()).unwrap();
+    assert_eq!(on("2026-12-01"), "12");
+}
+
+#[test]
 fn without_a_template_the_model_is_unknown_and_closed_prompts_are_not_shown() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("model")).unwrap();

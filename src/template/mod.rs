@@ -4,8 +4,14 @@
 //! JSON as Python does. Used by the counting of template families and by whoever wants to see a prompt.
 
 #[cfg(feature = "templates")]
+mod meter;
+#[cfg(feature = "templates")]
 mod sandbox;
 pub(crate) mod spans;
+#[cfg(feature = "templates")]
+mod tokens;
+#[cfg(feature = "templates")]
+mod weigh;
 
 #[cfg(feature = "templates")]
 pub use sandbox::ChatTemplate;

@@ -2,10 +2,11 @@
 //!
 //! Called by the counting of template families and by hosts that want a prompt's text. A template can call nothing
 //! outside; it has no clock (the date is given to it), no files and no includes. Anything it does wrong is an error of
-//! ours, never a panic: an endless loop runs out of fuel, a huge output hits its cap, a deep recursion its limit. Known to escape: minijinja
-//! 3.1 charges nothing while it joins with `~`, compares or takes as a key a list that holds a list twice, which holds another twice, and so on.
+//! ours, never a panic: an endless loop runs out of fuel, a huge output hits its cap, a deep recursion its limit. What minijinja does without
+//! charging is charged by what [`super::meter`] writes into the template.
 
-use super::spans;
+use super::weigh::weigh;
+use super::{meter, spans, weigh as weighing};
 use crate::error::{Error, Kind, Result};
 use crate::json_text::{self, Style};
 use crate::limits;
@@ -37,29 +38,12 @@ impl ChatTemplate {
             let cap = limits::MAX_TEMPLATE_BYTES;
             return Err(Error::new(Kind::LimitExceeded, format!("the chat template has {} bytes; at most {cap} are taken", source.len())));
         }
-        let mut environment = Environment::new();
-        let mut syntax = minijinja::syntax::SyntaxConfig::builder();
-        let syntax = syntax.trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| failed(&e))?);
-        environment.set_fuel(Some(limits::TEMPLATE_FUEL));
-        environment.set_recursion_limit(limits::TEMPLATE_RECURSION);
-        environment.set_unknown_method_callback(method);
-        environment.set_formatter(write_value);
-        environment.add_filter("tojson", to_json);
-        environment.add_filter("from_json", from_json);
-        environment.add_filter("own", spans::own);
-        environment.add_filter("string", |state: &State, value: &Value| weigh(state, value).map(|()| python_str(value)));
-        environment.add_filter("pprint", |state: &State, value: &Value| weigh(state, value).map(|()| minijinja::filters::pprint(value)));
-        environment.add_filter("join", join);
-        environment.add_function("raise_exception", |state: &State, message: &Value| -> Result<Value, minijinja::Error> {
-            weigh(state, message)?;
-            let message = python_str(message);
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("the template refuses the request: {message}")))
-        });
-        environment.add_function("strftime_now", move |format: &str| strftime(format, date));
-        let source = without_generation_tags(source);
+        let mut environment = environment(date)?;
         on_deep_stack(move || {
-            environment.add_template_owned(NAME, source).map_err(|e| failed(&e))?;
+            let metered = meter::metered(source);
+            // What can't be read is compiled as it is, for minijinja's word on what is wrong with it.
+            environment.add_template_owned(NAME, metered.as_deref().unwrap_or(source).to_owned()).map_err(|e| failed(&e))?;
+            metered.map_err(|place| not_understood(source, place))?;
             Ok(Self { environment: Arc::new(environment) })
         })
     }
@@ -79,6 +63,34 @@ impl ChatTemplate {
         template.render_captured_to(Value::from(minijinja::value::Serde(context)), &mut out).map_err(|e| failed(&e))?;
         String::from_utf8(out.bytes).map_err(|_| Error::new(Kind::Internal, "a template wrote text that is not UTF-8"))
     }
+}
+
+/// Jinja as transformers sets it up, with the caps and without a template.
+pub(super) fn environment(date: (u16, u8, u8)) -> Result<Environment<'static>> {
+    let mut environment = Environment::new();
+    let mut syntax = minijinja::syntax::SyntaxConfig::builder();
+    let syntax = syntax.trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.map_err(|e| failed(&e))?);
+    environment.set_fuel(Some(limits::TEMPLATE_FUEL));
+    environment.set_recursion_limit(limits::TEMPLATE_RECURSION);
+    environment.set_unknown_method_callback(method);
+    environment.set_formatter(write_value);
+    environment.add_filter("tojson", to_json);
+    environment.add_filter("from_json", from_json);
+    environment.add_filter("own", spans::own);
+    environment.add_filter("string", |state: &State, value: &Value| weigh(state, value).map(|()| python_str(value)));
+    environment.add_filter("pprint", |state: &State, value: &Value| weigh(state, value).map(|()| minijinja::filters::pprint(value)));
+    environment.add_filter("join", join);
+    environment.add_function("raise_exception", |state: &State, message: &Value| -> Result<Value, minijinja::Error> {
+        weigh(state, message)?;
+        let message = python_str(message);
+        Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("the template refuses the request: {message}")))
+    });
+    environment.add_function("strftime_now", move |format: &str| strftime(format, date));
+    // It prints all that the template knows, unweighed.
+    environment.remove_global("debug");
+    weighing::add_filters(&mut environment);
+    Ok(environment)
 }
 
 /// Does `work` in a thread of its own with a deep stack: a template can be nested as deep as it is long, and nest values deeper still, and no
@@ -118,6 +130,13 @@ impl std::io::Write for Capped {
     }
 }
 
+/// Our error for a tag that minijinja takes and the meter doesn't.
+fn not_understood(source: &str, place: meter::NotUnderstood) -> Error {
+    let line = 1 + source.get(..place.at).unwrap_or_default().matches('\n').count();
+    let expected = "expected what chat templates are made of: expressions, for, if, set, with, macro, call, filter, generation";
+    Error::new(Kind::InvalidInput, format!("the chat template has a tag at its line {line} that the sandbox doesn't take; {expected}"))
+}
+
 /// Our error for minijinja's: the message may quote the template, never the request.
 fn failed(error: &minijinja::Error) -> Error {
     let line = error.line().map_or_else(String::new, |line| format!(" at its line {line}"));
@@ -134,66 +153,6 @@ fn failed(error: &minijinja::Error) -> Error {
             Kind::InvalidInput,
             format!("the chat template fails{line}: {kind}{}{detail}", if detail.is_empty() { "" } else { ": " }),
         ),
-    }
-}
-
-/// `{% generation %}` marks what the model wrote, for training; it changes nothing here.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else { break };
-        let end = start + length + 2;
-        let tag = &rest[start + 2..end - 2];
-        let word = tag.trim_matches(|c: char| c == '-' || c == '+' || c.is_whitespace());
-        if matches!(word, "generation" | "endgeneration") {
-            // A tag of the same trimming that does nothing.
-            let (left, right) = (if tag.starts_with('-') { "-" } else { "" }, if tag.ends_with('-') { "-" } else { "" });
-            out.push_str(&rest[..start]);
-            out.push_str("{%");
-            out.push_str(left);
-            out.push_str(" if true ");
-            out.push_str(right);
-            out.push_str("%}{% endif ");
-            out.push_str(right);
-            out.push_str("%}");
-        } else {
-            out.push_str(&rest[..end]);
-        }
-        rest = &rest[end..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Charges for all that printing or comparing a value visits, and refuses one that is nested too deep for that. Lists that hold a list
-/// twice, which holds another twice, take little room and would be printed without end.
-fn weigh(state: &State, value: &Value) -> Result<(), minijinja::Error> {
-    let too_deep = || minijinja::Error::new(ErrorKind::InvalidOperation, "recursion limit: a value is nested too deep");
-    let mut levels = Vec::new();
-    let mut next = Some(value.clone());
-    loop {
-        if let Some(value) = next.take() {
-            state.consume_fuel(1 + value.as_str().map_or(0, str::len) as u64 / 64)?;
-            if matches!(value.kind(), ValueKind::Seq | ValueKind::Map) {
-                if levels.len() >= limits::TEMPLATE_VALUE_DEPTH {
-                    return Err(too_deep());
-                }
-                let map = (value.kind() == ValueKind::Map).then(|| value.clone());
-                levels.push((map, value.try_iter()?));
-            }
-        }
-        let Some((map, items)) = levels.last_mut() else { return Ok(()) };
-        match (items.next(), map) {
-            (Some(key), Some(map)) => {
-                state.consume_fuel(1 + key.as_str().map_or(0, str::len) as u64 / 64)?;
-                next = Some(map.get_item(&key)?);
-            }
-            (Some(item), None) => next = Some(item),
-            (None, _) => {
-                levels.pop();
-            }
-        }
     }
 }
 
@@ -214,7 +173,7 @@ fn method(state: &mut State, value: &Value, name: &str, arguments: &[Value]) -> 
     // What a method reads; a look into a mapping reads little of it.
     match value.as_str() {
         Some(text) => state.consume_fuel(1 + text.len() as u64 / 64)?,
-        None if value.kind() == ValueKind::Seq => weigh(state, value)?,
+        None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => weigh(state, value)?,
         None => {}
     }
     for argument in arguments {
@@ -259,7 +218,7 @@ fn python_repr(value: &Value) -> String {
             json_text::push_repr(&mut out, text);
             out
         }
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<String> = value.try_iter().map(|items| items.map(|item| python_repr(&item)).collect()).unwrap_or_default();
             format!("[{}]", items.join(", "))
         }

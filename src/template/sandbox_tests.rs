@@ -68,3 +68,106 @@ fn hostile_templates_end_with_a_typed_error() {
     assert_eq!(render(deep, &json!({})).unwrap(), "ok");
     assert_eq!(ChatTemplate::compile(&"x".repeat(limits::MAX_TEMPLATE_BYTES + 1), DATE).unwrap_err().kind(), Kind::LimitExceeded);
 }
+
+#[test]
+fn what_minijinja_visits_for_nothing_is_paid_for() {
+    // Two lists of a few kilobytes that hold the same twice, forty times over.
+    let twice = "{% set ns = namespace(x=[1], y=[1]) %}\
+        {% for i in range(40) %}{% set ns.x = [ns.x, {'a': ns.x}] %}{% set ns.y = [ns.y, {'a': ns.y}] %}{% endfor %}";
+    let visits = [
+        "{{ ns.x ~ '' }}",
+        "{{ '' ~ (ns.x or 1) }}",
+        "{{ ns.x == ns.y }}",
+        "{{ ns.x != ns.y }}",
+        "{{ 1 < ns.x < ns.y }}",
+        "{{ ns.x in [ns.y] }}",
+        "{{ ns.x not in ns.y }}",
+        "{{ ns.x in 'text' }}",
+        "{{ {ns.x: 1} }}",
+        "{{ {}[ns.x] }}",
+        "{{ {1: 2}.get(ns.x) }}",
+        "{{ [ns.y].count(ns.x) }}",
+        "{{ '{}'.format(ns.x) }}",
+        "{{ '%s'|format(ns.x) }}",
+        "{{ ns.x|unique|list }}",
+        "{{ [ns.x, ns.y]|sort }}",
+        "{{ [ns.x, ns.y]|max }}",
+        "{{ [{'k': ns.x}, {'k': ns.y}]|groupby('k') }}",
+        "{{ {1: ns.x, 2: ns.y}|dictsort(by='value') }}",
+        "{{ ns.x|upper }}",
+        "{{ ns.x|safe }}",
+        "{{ ns.x|escape }}",
+        "{{ ns.x|urlencode }}",
+        "{{ [ns.x]|map('upper')|list }}",
+        "{{ [ns.x]|map('tojson')|list }}",
+        "{{ [1]|map('default', ns.x)|list }}",
+        "{{ [ns.x]|select('eq', ns.y)|list }}",
+        "{{ [{'k': ns.x}]|selectattr('k', 'in', [ns.y])|list }}",
+        "{{ ns.x is eq ns.y }}",
+        "{{ ns.x is in(ns.y) }}",
+        "{{ ns.x is startingwith 'a' }}",
+        "{% for i in [ns.x, ns.y] %}{{ loop.changed(i) }}{% endfor %}",
+        "{% filter replace('a', ns.x) %}a{% endfilter %}",
+        "{% set z | replace('a', ns.x) %}a{% endset %}",
+        "{% macro m(a) %}{{ a ~ '' }}{% endmacro %}{{ m(ns.x) }}",
+        "{{ [1] * 90000000 ~ '' }}",
+        "{{ ([1] * 90000000)|string }}",
+        "{{ [1] * 90000000 == [1] * 90000000 }}",
+        "{{ ['x' * 1000] * 90000000 }}",
+        "{% set l = namespace(l=[1]) %}{% for i in range(60) %}{% set l.l = l.l + l.l %}{% endfor %}",
+        "{% set t = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = t[5999999] %}{% endfor %}",
+        "{% set t = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = t[-1] %}{% endfor %}",
+        "{% set t = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = t[5999998:5999999] %}{% endfor %}",
+        "{% set t = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = t.5999999 %}{% endfor %}",
+        "{% set t = 'x' * 6000000 %}{% set u = 'x' * 6000000 %}{% for i in range(100000) %}{% set y = t == u %}{% endfor %}",
+        "{% set n = namespace() %}{% set n.n = n %}{{ n ~ '' }}",
+        "{% set n = namespace() %}{% set n.n = [n] %}{{ n.n == ns.x }}",
+        "{% for i in range(90) %}{% set ns.x = [ns.x] %}{% endfor %}{% for i in range(900) %}{% set ns.y = {1: ns.y} %}{% endfor %}{{ ns.y == ns.x }}",
+    ];
+    for visit in visits {
+        let error = render_with_little(&format!("{twice}{visit}")).map(|text| text.len()).unwrap_err();
+        assert_eq!(error.kind(), Kind::LimitExceeded, "{visit}: {error}");
+    }
+    // Nothing is wrong with these, or something else is; they end.
+    for ends in [
+        "{{ -ns.x }}",
+        "{{ ns.x * ns.y }}",
+        "{{ ns.x|int }}",
+        "{{ range(ns.x) }}",
+        "{{ ns.x.k }}",
+        "{{ ns.x|length }}",
+        "{{ ns.x - 1 }}",
+        "{{ ns.x / ns.x }}",
+        "{{ ns.x(1) }}",
+        "{{ ns.x|attr(ns.y) }}",
+        "{{ ns.x|abs }}",
+        "{{ debug() }}",
+        "{{ cycler(ns.x) }}",
+        "{{ ns.x|float }}",
+        "{{ dict(ns.x)|length }}",
+        "{{ ns.x|sum }}",
+        "{{ ns.x|tojson(indent=ns.x) }}",
+        "{{ ns.x is divisibleby ns.y }}",
+        "{{ ns.x is filter }}",
+        "{{ strftime_now(ns.x) }}",
+        "{{ ns.x|from_json }}",
+        "{{ ns.x|own }}",
+    ] {
+        let _an_answer = render_with_little(&format!("{twice}{ends}"));
+    }
+}
+
+/// Renders with as much fuel as a test's patience.
+fn render_with_little(source: &str) -> Result<String> {
+    let mut template = ChatTemplate::compile(source, DATE)?;
+    Arc::get_mut(&mut template.environment).unwrap().set_fuel(Some(limits::TEMPLATE_FUEL / 20));
+    template.render(&json!({}))
+}
+
+#[test]
+fn names_the_line_of_what_it_does_not_take() {
+    let error = ChatTemplate::compile("a\n{{ b }}\n{% include 'c' %}", DATE).unwrap_err();
+    assert!(error.to_string().contains("line 3"), "{error}");
+    let error = ChatTemplate::compile("a\n{{ b c }}", DATE).unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
+}

@@ -15,7 +15,10 @@ use crate::template::spans::Spanned;
 use crate::tokenizer::{Tokenizer, Vocabulary, VocabularyStore};
 use regex::Regex;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 /// A template with the tokens that it and the vocabulary name.
 pub(super) struct Installed {
@@ -24,16 +27,56 @@ pub(super) struct Installed {
     tokens: Map<String, Value>,
     /// All special tokens' texts.
     specials: Vec<String>,
+    /// The template for the day it was asked for last.
+    compiled: Mutex<Option<(Date, ChatTemplate)>>,
+    markers: OnceLock<Option<Regex>>,
 }
 
+/// Year, month, day.
+type Date = (u16, u8, u8);
+
+/// Length and time of the last change of the files that a template is read from.
+type Stamps = Vec<Option<(u64, SystemTime)>>;
+
+/// Templates read by this process, by the vocabulary's folder and whether there are tools: reading, compiling and making the pattern of special
+/// tokens takes milliseconds, rendering a short conversation a tenth of one.
+static READ: LazyLock<Mutex<Templates>> = LazyLock::new(Mutex::default);
+
+type Templates = HashMap<(PathBuf, bool), (Stamps, Arc<Installed>)>;
+
+/// Most templates that are kept.
+const MOST_READ: usize = 64;
+
 /// The template beside a vocabulary, if there is one; for requests with tools the one that is meant for them.
-pub(super) fn find(store: &VocabularyStore, name: &str, tools: bool) -> Result<Option<Installed>> {
+///
+/// Cost: a read of the vocabulary's manifest, as long as its files stay as they are.
+pub(super) fn find(store: &VocabularyStore, name: &str, tools: bool) -> Result<Option<Arc<Installed>>> {
     let vocabulary = match store.get(name) {
         Ok(vocabulary) => vocabulary,
         Err(e) if e.kind() == Kind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
-    let read = |file: &str| text(store, &vocabulary, file);
+    let folder = store.folder(&vocabulary.name);
+    let stamp = |file: &String| std::fs::metadata(folder.join(file)).and_then(|seen| Ok((seen.len(), seen.modified()?))).ok();
+    let stamps: Stamps = vocabulary.templates.iter().map(stamp).collect();
+    let key = (folder, tools);
+    if let Some((seen, installed)) = READ.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+        && *seen == stamps
+    {
+        return Ok(Some(Arc::clone(installed)));
+    }
+    let Some(installed) = read(store, &vocabulary, tools)?.map(Arc::new) else { return Ok(None) };
+    let mut known = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= MOST_READ {
+        known.clear();
+    }
+    known.insert(key, (stamps, Arc::clone(&installed)));
+    Ok(Some(installed))
+}
+
+fn read(store: &VocabularyStore, vocabulary: &Vocabulary, tools: bool) -> Result<Option<Installed>> {
+    let name = &vocabulary.name;
+    let read = |file: &str| text(store, vocabulary, file);
     let settings = |file: &str| -> Result<Value> {
         let Some(text) = read(file)? else { return Ok(Value::Null) };
         serde_json::from_str(&text).map_err(|e| {
@@ -68,7 +111,7 @@ pub(super) fn find(store: &VocabularyStore, name: &str, tools: bool) -> Result<O
     }
     let listed = maps.iter().filter_map(|map| map.get("added_tokens_decoder")?.as_object()).flatten();
     specials.extend(listed.filter_map(|(_, value)| token(value)));
-    Ok(Some(Installed { source, tokens, specials }))
+    Ok(Some(Installed { source, tokens, specials, compiled: Mutex::default(), markers: OnceLock::new() }))
 }
 
 fn has_ending(file: &str, ending: &str) -> bool {
@@ -106,6 +149,27 @@ fn named(value: Option<&Value>, tools: bool) -> Option<String> {
 impl Installed {
     /// What finds the special tokens in a prompt.
     pub(super) fn markers(&self, tokenizer: &Tokenizer) -> Result<Option<Regex>> {
+        if let Some(known) = self.markers.get() {
+            return Ok(known.clone());
+        }
+        let found = self.find_markers(tokenizer)?;
+        Ok(self.markers.get_or_init(|| found).clone())
+    }
+
+    /// The template for a day.
+    fn compiled(&self, date: Date) -> Result<ChatTemplate> {
+        let mut last = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((day, template)) if *day == date => Ok(template.clone()),
+            _ => {
+                let template = ChatTemplate::compile(&self.source, date)?;
+                *last = Some((date, template.clone()));
+                Ok(template)
+            }
+        }
+    }
+
+    fn find_markers(&self, tokenizer: &Tokenizer) -> Result<Option<Regex>> {
         let mut all: Vec<String> =
             self.specials.iter().cloned().chain(tokenizer.special_tokens()).filter(|text| !text.is_empty()).collect();
         // The first alternative that fits wins, and the longest must.
@@ -120,7 +184,7 @@ impl Installed {
     }
 
     /// Renders a conversation as servers do: whole tools, arguments as objects, every `chat_template_kwargs` passed.
-    pub(super) fn render(&self, conversation: &Conversation<'_>, turns: &mut Turns, date: (u16, u8, u8)) -> Result<Spanned> {
+    pub(super) fn render(&self, conversation: &Conversation<'_>, turns: &mut Turns, date: Date) -> Result<Spanned> {
         let mut context = self.tokens.clone();
         context.insert("messages".to_owned(), turns.published());
         context.insert("add_generation_prompt".to_owned(), true.into());
@@ -155,7 +219,7 @@ impl Installed {
         for (key, value) in conversation.body.get("chat_template_kwargs").and_then(Value::as_object).into_iter().flatten() {
             context.insert(key.clone(), value.clone());
         }
-        let text = ChatTemplate::compile(&self.source, date)?.render(&Value::Object(context))?;
+        let text = self.compiled(date)?.render(&Value::Object(context))?;
         let spans = owners(&text, turns, &written);
         Ok(Spanned { text, spans })
     }
