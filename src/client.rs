@@ -133,6 +133,15 @@ impl Client {
         answer.into_inner().model.ok_or_else(|| Error::new(Kind::Internal, "the server answered without a model"))
     }
 
+    /// The vocabularies that the server counts by: built in, and installed where it runs.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when it can't be reached, can't read its store, or the time ran out.
+    pub async fn list_vocabularies(&mut self) -> Result<Vec<v1::Vocabulary>> {
+        let request = self.call(v1::ListVocabulariesRequest {});
+        self.models.list_vocabularies(request).await.map(|r| r.into_inner().vocabularies).map_err(error_from_status)
+    }
+
     /// Judges a whole answer.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::limits;
-use hf_hub::{HFClient, HFError, HFRepository};
+use hf_hub::{HFClient, HFClientBuilder, HFError, HFRepository};
 use sha2::Digest as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -47,13 +47,81 @@ impl std::fmt::Debug for HubRequest {
     }
 }
 
+/// What a fetch gave.
+#[derive(Debug)]
+#[must_use]
+pub struct HubFiles {
+    folder: PathBuf,
+    /// Files that nobody vouches for, because the hub named no checksum for them.
+    unproven: Vec<Cached>,
+}
+
+/// A file of the cache.
+#[derive(Debug)]
+struct Cached {
+    /// Its name in the snapshot.
+    link: PathBuf,
+    /// Where it lies, named by its checksum if the hub named one.
+    blob: PathBuf,
+    /// Whether this fetch brought it; else it was in the cache before.
+    brought: bool,
+}
+
+impl HubFiles {
+    /// The folder that the files lie in: a snapshot of the hub's cache.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Takes out of the cache what this fetch brought and nobody vouches for, because the files turned out to be of no use: the next try
+    /// would take them for good. What was in the cache before stays, and what has its checksum is what the hub holds. Gives the error
+    /// back, saying what was done, or what to delete.
+    pub fn refused(self, error: Error) -> Error {
+        if !matches!(error.kind(), Kind::InvalidInput | Kind::Corrupt | Kind::LimitExceeded) {
+            return error;
+        }
+        let (brought, before): (Vec<Cached>, Vec<Cached>) = self.unproven.into_iter().partition(|file| file.brought);
+        let removed = |file: &Cached| std::fs::remove_file(&file.link).and_then(|()| std::fs::remove_file(&file.blob));
+        let (gone, stays): (Vec<Cached>, Vec<Cached>) = brought.into_iter().partition(|file| removed(file).is_ok());
+        let error = if gone.is_empty() { error } else { error.context("the hub named no checksum, and what it sent is not kept") };
+        let left: Vec<Cached> = before.into_iter().chain(stays).collect();
+        if left.is_empty() {
+            return error;
+        }
+        let names: Vec<String> = left.iter().map(|file| format!("`{}`", file.blob.display())).collect();
+        error.context(format!("the cache holds files of which no checksum is known; to fetch them anew delete {}", names.join(", ")))
+    }
+}
+
+/// How a transfer is told to end.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Longest silence.
+    wait: Duration,
+    /// Fewest bytes in that time.
+    least: u64,
+}
+
+impl Pace {
+    fn usual() -> Self {
+        let seconds = std::env::var("HF_HUB_DOWNLOAD_TIMEOUT").ok().and_then(|seconds| seconds.parse().ok());
+        let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(limits::HUB_SECONDS);
+        Self { wait: Duration::from_secs(seconds), least: limits::MIN_HUB_BYTES }
+    }
+}
+
 /// Fetches a repository's tokenizer files and gives the folder that they lie in. Blocks; not for use inside an async runtime.
 ///
 /// # Errors
 /// [`Kind::NotFound`] when the repository or every vocabulary file is missing (or not cached, offline); [`Kind::Unavailable`] when
 /// the hub can't be reached, falls silent or refuses; [`Kind::InvalidInput`] for an id that isn't `owner/name` and for a revision
 /// that can't be one; [`Kind::Corrupt`] for a file of another checksum than was announced.
-pub fn fetch(request: &HubRequest) -> Result<PathBuf> {
+pub fn fetch(request: &HubRequest) -> Result<HubFiles> {
+    fetch_from(request, HFClient::builder(), Pace::usual())
+}
+
+/// [`fetch`], from a hub and into a cache that a builder may name.
+fn fetch_from(request: &HubRequest, client: HFClientBuilder, pace: Pace) -> Result<HubFiles> {
     let (owner, name) = hf_hub::split_id(&request.id);
     // Two dashes stand for the slash in the cache: `a--b/c` would lie where `a/b--c` does.
     if !plain(owner) || !plain(name) || request.id.contains("--") {
@@ -69,20 +137,23 @@ pub fn fetch(request: &HubRequest) -> Result<PathBuf> {
         .build()
         .map_err(|e| Error::new(Kind::Internal, "the transfer can't be started").caused_by(e))?;
     runtime.block_on(async {
-        let hub = Hub::new(request, owner, name, revision)?;
-        let mut folder: Option<PathBuf> = None;
+        let hub = Hub::new(request, client, owner, name, revision, pace)?;
+        let (mut folder, mut unproven) = (None, Vec::new());
         for (index, file) in WANTED.iter().enumerate() {
             if index == VOCABULARIES && folder.is_none() {
                 break;
             }
-            let Some(path) = (if offline { hub.cached(file).await? } else { hub.whole(file).await? }) else { continue };
-            proven(&request.id, &path)?;
-            folder = folder.or_else(|| path.parent().map(PathBuf::from));
+            let Some(cached) = (if offline { hub.cached(file).await? } else { hub.whole(file).await? }) else { continue };
+            folder = folder.or_else(|| cached.link.parent().map(PathBuf::from));
+            if !proven(&request.id, &cached)? {
+                unproven.push(cached);
+            }
         }
-        folder.ok_or_else(|| {
+        let folder = folder.ok_or_else(|| {
             let what = if offline { "the cache holds no vocabulary of" } else { "no vocabulary file in" };
             Error::new(Kind::NotFound, format!("{what} `{}`; looked for {}", request.id, WANTED[..VOCABULARIES].join(", ")))
-        })
+        })?;
+        Ok(HubFiles { folder, unproven })
     })
 }
 
@@ -111,28 +182,25 @@ struct Hub<'r> {
     /// Asks without following redirects: what is wanted stands in the hub's own answer.
     asking: reqwest::Client,
     token: Option<String>,
-    /// Longest silence.
-    wait: Duration,
+    pace: Pace,
 }
 
 impl<'r> Hub<'r> {
-    fn new(request: &'r HubRequest, owner: &str, name: &str, revision: &'r str) -> Result<Self> {
-        let seconds = std::env::var("HF_HUB_DOWNLOAD_TIMEOUT").ok().and_then(|seconds| seconds.parse().ok());
-        let wait = Duration::from_secs(seconds.filter(|seconds| *seconds > 0).unwrap_or(limits::HUB_SECONDS));
+    fn new(request: &'r HubRequest, client: HFClientBuilder, owner: &str, name: &str, revision: &'r str, pace: Pace) -> Result<Self> {
         let http = || {
             let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
-            reqwest::Client::builder().user_agent(agent).connect_timeout(wait).read_timeout(wait)
+            reqwest::Client::builder().user_agent(agent).connect_timeout(pace.wait).read_timeout(pace.wait)
         };
         let failed = |e| Error::new(Kind::Internal, "the transfer can't be started").caused_by(e);
         let token = token();
-        let mut builder = HFClient::builder().client(http().build().map_err(failed)?).retry_max_attempts(1);
+        let mut builder = client.client(http().build().map_err(failed)?).retry_max_attempts(1);
         if let Some(token) = &token {
             builder = builder.token(token);
         }
         let client = builder.build().map_err(|e| refused(&request.id, e))?;
         let asking = http().redirect(reqwest::redirect::Policy::none()).build().map_err(failed)?;
         let repository = client.model(owner, name);
-        Ok(Self { request, revision, client, repository, asking, token, wait })
+        Ok(Self { request, revision, client, repository, asking, token, pace })
     }
 
     fn folder(&self) -> PathBuf {
@@ -144,10 +212,13 @@ impl<'r> Hub<'r> {
     }
 
     /// A file from the cache alone.
-    async fn cached(&self, file: &str) -> Result<Option<PathBuf>> {
+    async fn cached(&self, file: &str) -> Result<Option<Cached>> {
         let found = self.repository.download_file().filename(file).revision(self.revision).local_files_only(true).send().await;
         match found {
-            Ok(path) => Ok(Some(path)),
+            Ok(link) => {
+                let blob = std::fs::canonicalize(&link).unwrap_or_else(|_| link.clone());
+                Ok(Some(Cached { link, blob, brought: false }))
+            }
             Err(HFError::EntryNotFound { .. } | HFError::LocalEntryNotFound { .. }) => Ok(None),
             Err(e) => Err(refused(&self.request.id, e)),
         }
@@ -211,7 +282,7 @@ impl<'r> Hub<'r> {
     }
 
     /// A file in the cache, fetched where it isn't there yet, going on where an earlier transfer broke off.
-    async fn whole(&self, file: &str) -> Result<Option<PathBuf>> {
+    async fn whole(&self, file: &str) -> Result<Option<Cached>> {
         let Some(told) = self.told(file).await? else { return Ok(None) };
         let cap = limits::MAX_VOCABULARY_BYTES;
         if let Some(size) = told.size.filter(|size| *size > cap) {
@@ -222,9 +293,7 @@ impl<'r> Hub<'r> {
         let blob = folder.join("blobs").join(&told.etag);
         let failed =
             |e: std::io::Error| Error::new(Kind::Unavailable, format!("`{}` can't be written: {}", blob.display(), e.kind())).caused_by(e);
-        if !blob.exists() {
-            self.transfer(file, &told, &blob).await?;
-        }
+        let brought = !blob.exists() && self.transfer(file, &told, &blob).await?;
         // As the client lays its cache out.
         let link = folder.join("snapshots").join(&told.commit).join(file);
         for made in [link.parent(), folder.join("refs").join(self.revision).parent()].into_iter().flatten() {
@@ -235,11 +304,12 @@ impl<'r> Hub<'r> {
         }
         let _ = std::fs::remove_file(&link);
         point(&told.etag, &blob, &link).map_err(failed)?;
-        Ok(Some(link))
+        Ok(Some(Cached { link, blob, brought }))
     }
 
-    /// Brings a file's content into the cache. It gets its name when it is whole and its checksum is right.
-    async fn transfer(&self, file: &str, told: &Told, blob: &Path) -> Result<()> {
+    /// Brings a file's content into the cache. It gets its name when it is whole and its checksum is right. `false` when another process
+    /// was faster.
+    async fn transfer(&self, file: &str, told: &Told, blob: &Path) -> Result<bool> {
         let id = &self.request.id;
         let partial = PathBuf::from(format!("{}.incomplete", blob.display()));
         let failed = |e: std::io::Error| {
@@ -252,7 +322,7 @@ impl<'r> Hub<'r> {
         // Another process may be at the same file; where locks are not to be had, the checksum tells.
         let _ = out.lock();
         if blob.exists() {
-            return Ok(());
+            return Ok(false);
         }
         let (size, most) = (told.size, told.size.unwrap_or(limits::MAX_VOCABULARY_BYTES));
         let mut have = out.metadata().map_err(failed)?.len();
@@ -272,10 +342,11 @@ impl<'r> Hub<'r> {
             std::io::Seek::seek(&mut out, std::io::SeekFrom::End(0)).map_err(failed)?;
             let (mut since, mut then) = (Instant::now(), have);
             loop {
-                let slow = |have: u64| {
-                    self.unavailable(format_args!("the hub fell silent at {have} bytes of `{file}`; the next try goes on there"))
+                let stopped = |what: &str, have: u64| {
+                    self.unavailable(format_args!("the hub {what} at {have} bytes of `{file}`; the next try goes on there"))
                 };
-                let Some(chunk) = tokio::time::timeout(self.wait, stream.next()).await.map_err(|_| slow(have))? else { break };
+                let next = tokio::time::timeout(self.pace.wait, stream.next()).await;
+                let Some(chunk) = next.map_err(|_| stopped("fell silent", have))? else { break };
                 let Ok(chunk) = chunk else { break };
                 have = have.saturating_add(chunk.len() as u64);
                 if have > most {
@@ -285,9 +356,9 @@ impl<'r> Hub<'r> {
                 if let Some(tell) = &self.request.progress {
                     tell(file, have, size.unwrap_or(0));
                 }
-                if since.elapsed() > self.wait {
-                    if have - then < limits::MIN_HUB_BYTES && size.is_none_or(|size| have < size) {
-                        return Err(slow(have));
+                if since.elapsed() > self.pace.wait {
+                    if have - then < self.pace.least && size.is_none_or(|size| have < size) {
+                        return Err(stopped("sends next to nothing", have));
                     }
                     (since, then) = (Instant::now(), have);
                 }
@@ -309,7 +380,8 @@ impl<'r> Hub<'r> {
                 damaged(id, file)
             });
         }
-        std::fs::rename(&partial, blob).map_err(failed)
+        std::fs::rename(&partial, blob).map_err(failed)?;
+        Ok(true)
     }
 }
 
@@ -338,23 +410,30 @@ fn point(_etag: &str, blob: &Path, link: &Path) -> std::io::Result<()> {
     std::fs::copy(blob, link).map(|_| ())
 }
 
-/// Compares a file of the cache with its checksum, which the cache has as the name of what the file links to.
-fn proven(id: &str, path: &Path) -> Result<()> {
-    let Ok(blob) = std::fs::canonicalize(path) else { return Ok(()) };
-    let name = blob.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if matches_name(&blob, name).unwrap_or(false) {
-        return Ok(());
+/// Compares a file of the cache with its checksum; `false` where none is known.
+fn proven(id: &str, file: &Cached) -> Result<bool> {
+    let name = file.blob.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !is_checksum(name) {
+        return Ok(false);
+    }
+    if matches_name(&file.blob, name).unwrap_or(false) {
+        return Ok(true);
     }
     // Both go, so that the next try fetches it anew.
-    let _ = std::fs::remove_file(path);
-    let _ = std::fs::remove_file(&blob);
-    Err(damaged(id, &path.file_name().unwrap_or_default().to_string_lossy()))
+    let _ = std::fs::remove_file(&file.link);
+    let _ = std::fs::remove_file(&file.blob);
+    Err(damaged(id, &file.link.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Whether a file has the checksum that it is named by: SHA-256, or Git's SHA-1. Names of any other kind say nothing.
+/// Whether a name is a checksum: SHA-256, or Git's SHA-1.
+fn is_checksum(name: &str) -> bool {
+    matches!(name.len(), 40 | 64) && name.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Whether a file has the checksum that it is named by. Names of any other kind say nothing.
 fn matches_name(path: &Path, name: &str) -> std::io::Result<bool> {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    if !name.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if !is_checksum(name) {
         return Ok(true);
     }
     Ok(match name.len() {
@@ -387,29 +466,5 @@ fn refused(id: &str, error: HFError) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_checked_before_anything_is_asked() {
-        for id in ["", "name", "a/b/c", "../b", "a/../b", "/b", "a/b?c", "a/b#c", "a/b%2f", "a/ b", "a/b\n", "a--b/c", "é/b"] {
-            let error = fetch(&HubRequest { id: id.to_owned(), offline: true, ..HubRequest::default() }).unwrap_err();
-            assert_eq!(error.kind(), Kind::InvalidInput, "{id}");
-        }
-    }
-
-    #[test]
-    fn revisions_are_no_paths() {
-        for revision in ["", "..", "../../x", "/tmp/x", "a//b", "a\n", "refs/../../x"] {
-            let request = HubRequest { id: "a/b".to_owned(), revision: Some(revision.to_owned()), offline: true, ..HubRequest::default() };
-            assert_eq!(fetch(&request).unwrap_err().kind(), Kind::InvalidInput, "{revision}");
-        }
-    }
-
-    #[test]
-    fn offline_and_not_cached_is_not_found() {
-        let id = "nobody-of-this-name/nothing-of-this-name".to_owned();
-        let error = fetch(&HubRequest { id, offline: true, ..HubRequest::default() }).unwrap_err();
-        assert_eq!(error.kind(), Kind::NotFound, "{error}");
-    }
-}
+#[path = "hub_tests.rs"]
+mod tests;

@@ -67,7 +67,7 @@ pub use tokenizer::MessageCache;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use tokenizer::reference::Reference;
-pub use tokenizer::{AddOptions, AppendCounter, TextMark, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
+pub use tokenizer::{AddOptions, AppendCounter, PresentVocabulary, TextMark, Tokenizer, Vocabulary, VocabularyKind, VocabularyStore};
 
 /// What the command that fits the prices of Claude text needs; no part of the stable interface.
 #[doc(hidden)]

@@ -53,6 +53,10 @@ pub const MAX_VOCABULARY_VALUES: usize = 8 << 20;
 /// Longest token of a `tokenizer.json`, in bytes: what the `tokenizers` crate holds. Real ones stay under 300.
 pub const MAX_TOKEN_BYTES: usize = 65_535;
 
+/// Longest added token of a `tokenizer.json` that is found in ordinary text, in bytes: each byte of a text may be compared with so many
+/// before it is known that no such token begins there. The longest seen has 93.
+pub const MAX_ADDED_TOKEN_BYTES: usize = 1_024;
+
 /// Largest id of a token, plus one: tables are as long as it says. Real ones stay under 300,000.
 pub const MAX_TOKEN_IDS: u32 = 1 << 21;
 

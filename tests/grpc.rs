@@ -218,6 +218,30 @@ async fn models_list_and_resolve() {
 }
 
 #[tokio::test]
+async fn vocabularies_are_those_that_the_counter_finds() {
+    let home = tempfile::tempdir().unwrap();
+    let counter = Counter::new().with_vocabularies(plimsoll::VocabularyStore::at(home.path()));
+    let expected = counter.vocabularies().unwrap();
+    let server = Server::start(ServerConfig { counter, ..ServerConfig::default() }).await;
+    let listed = server.client().await.list_vocabularies().await.unwrap();
+    let told = |one: &v1::Vocabulary| {
+        (one.name.clone(), one.built_in, one.in_use, one.fingerprint.clone(), one.source.clone(), one.licence.clone())
+    };
+    let found =
+        expected.into_iter().map(|one| (one.name, one.built_in, one.in_use, one.fingerprint, one.source, one.licence.unwrap_or_default()));
+    assert_eq!(listed.iter().map(told).collect::<Vec<_>>(), found.collect::<Vec<_>>());
+    assert!(listed.iter().any(|one| one.name == "cl100k_base" && one.built_in));
+    server.stop().await;
+    // A store that can't be read is said, and not taken for an empty one.
+    let file = home.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let counter = Counter::new().with_vocabularies(plimsoll::VocabularyStore::at(file));
+    let server = Server::start(ServerConfig { counter, ..ServerConfig::default() }).await;
+    assert_eq!(server.client().await.list_vocabularies().await.unwrap_err().kind(), Kind::Unavailable);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn health_and_reflection_answer() {
     use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
     use tonic_reflection::pb::v1::{

@@ -49,6 +49,8 @@ enum Mood {
     Redirects,
     /// A page that is no hub's.
     Page,
+    /// Names no checksum and sends what is no vocabulary, the first time.
+    JunkWithoutChecksum,
 }
 
 /// Method, path and range of every request.
@@ -131,11 +133,15 @@ fn serve(mut stream: TcpStream, mood: Mood, log: &Log) {
             let _ = reader.read(&mut [0; 64]);
             return;
         }
+        if mood == Mood::JunkWithoutChecksum && path.ends_with("tokenizer.json") && !broken_before {
+            sent.fill(b'?');
+        }
         if mood == Mood::Garbles && path.ends_with("tokenizer.json") {
             sent[10] ^= 1;
         }
         let (etag, commit) = match mood {
             Mood::EtagLeadsOut => ("../../../../../leads-out".to_owned(), COMMIT),
+            Mood::JunkWithoutChecksum => (format!("version-{}", &etag[..8]), COMMIT),
             Mood::CommitLeadsOut => (etag, "../../../../../leads-out"),
             _ => (etag, COMMIT),
         };
@@ -339,4 +345,31 @@ fn a_hub_that_falls_silent_is_left_and_gone_back_to() {
     assert_eq!(blobs(home.path()), (0, 1));
     assert!(add(&hub(Mood::Well).endpoint, home.path(), &[], &[]).status.success());
     assert_eq!(blobs(home.path()), (2, 0));
+}
+
+#[test]
+fn junk_without_a_checksum_does_not_stay_in_the_cache() {
+    let home = tempfile::tempdir().unwrap();
+    let hub = hub(Mood::JunkWithoutChecksum);
+    let output = add(&hub.endpoint, home.path(), &[], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("the hub named no checksum, and what it sent is not kept"), "{}", told(&output));
+    assert_eq!(blobs(home.path()), (0, 0));
+    let output = add(&hub.endpoint, home.path(), &[], &[]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(blobs(home.path()), (2, 0));
+
+    // What was in the cache before is the user's.
+    let blobs_folder = home.path().join("hf/hub/models--org--name/blobs");
+    let names: Vec<_> = std::fs::read_dir(&blobs_folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for blob in &names {
+        std::fs::write(blob, "junk").unwrap();
+    }
+    for more in [&[][..], &["--offline"]] {
+        let output = add(&hub.endpoint, home.path(), more, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(names.iter().all(|blob| blob.is_file() && told(&output).contains(blob.to_str().unwrap())), "{}", told(&output));
+    }
+    // Nor is the vocabulary that was added from it gone.
+    assert!(home.path().join("own/models/mine/tokenizer.json").is_file());
 }

@@ -30,7 +30,7 @@ enum Action {
         /// The vocabulary's name.
         name: String,
     },
-    /// List the installed vocabularies, where they came from and their fingerprints.
+    /// List the vocabularies, built in and installed: where they came from, their licences and fingerprints.
     Vocabularies,
     /// List the models that are known.
     List {
@@ -180,7 +180,8 @@ pub(super) fn imported() -> Result<Option<String>> {
     let Ok(path) = imported_path() else { return Ok(None) };
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        // A home that is no folder (services run with `HOME=/dev/null`) holds none.
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(Error::new(Kind::Unavailable, format!("the imported models in `{}` can't be read", path.display())).caused_by(e)),
     }
 }
@@ -197,5 +198,8 @@ fn write_whole(path: &std::path::Path, text: &str) -> Result<()> {
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::write(&beside, text))
         .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
     written.map_err(|e| Error::new(Kind::Unavailable, format!("`{}` can't be written", path.display())).caused_by(e))
 }

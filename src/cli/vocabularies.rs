@@ -1,13 +1,13 @@
-//! `plimsoll models add | remove | vocabularies`: the vocabularies and templates that are installed for open-weight models.
+//! `plimsoll models add | remove | vocabularies`: the vocabularies that are built in, and those installed with their templates.
 //!
 //! Hands over to the store and to the hub client; decides nothing. Progress goes to standard error, results to the output.
 
 use super::output::Output;
 use crate::error::{Error, Kind, Result};
-use crate::tokenizer::{AddOptions, Vocabulary, VocabularyStore};
+use crate::tokenizer::{AddOptions, PresentVocabulary, Vocabulary, VocabularyStore};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `models add`.
 #[derive(Args, Debug)]
@@ -39,21 +39,24 @@ pub(super) struct AddArgs {
 }
 
 pub(super) fn add(args: &AddArgs, output: &mut Output) -> Result<()> {
-    let (folder, source) = match (&args.dir, &args.hub) {
-        (Some(folder), _) => (folder.clone(), folder.display().to_string()),
-        (None, Some(id)) => (fetch(id, args)?, format!("hub: {id}")),
+    let added = match (&args.dir, &args.hub) {
+        (Some(folder), _) => add_folder(args, folder, folder.display().to_string())?,
+        (None, Some(id)) => add_from_hub(args, id)?,
         (None, None) => return Err(Error::new(Kind::InvalidInput, "name a folder (--dir) or a hub repository (--hub)")),
     };
-    let options = AddOptions { source, licence: args.licence.clone(), by_reference: args.by_reference, split: args.split.clone() };
-    let added = VocabularyStore::user()?.add(&args.name, &folder, &options)?;
     if output.json() {
         return output.value(&to_json(&added));
     }
     output.line(&format!("{}: {}, fingerprint {}", added.name, added.file.display(), added.fingerprint))
 }
 
+fn add_folder(args: &AddArgs, folder: &Path, source: String) -> Result<Vocabulary> {
+    let options = AddOptions { source, licence: args.licence.clone(), by_reference: args.by_reference, split: args.split.clone() };
+    VocabularyStore::user()?.add(&args.name, folder, &options)
+}
+
 #[cfg(feature = "hub")]
-fn fetch(id: &str, args: &AddArgs) -> Result<PathBuf> {
+fn add_from_hub(args: &AddArgs, id: &str) -> Result<Vocabulary> {
     use std::io::Write as _;
     let tell = |file: &str, done: u64, all: u64| {
         // Progress is a courtesy: where standard error is closed there is nobody to tell.
@@ -62,16 +65,17 @@ fn fetch(id: &str, args: &AddArgs) -> Result<PathBuf> {
             let _ = writeln!(std::io::stderr());
         }
     };
-    crate::hub::fetch(&crate::hub::HubRequest {
+    let files = crate::hub::fetch(&crate::hub::HubRequest {
         id: id.to_owned(),
         revision: args.revision.clone(),
         offline: args.offline,
         progress: Some(std::sync::Arc::new(tell)),
-    })
+    })?;
+    add_folder(args, files.folder(), format!("hub: {id}")).map_err(|error| files.refused(error))
 }
 
 #[cfg(not(feature = "hub"))]
-fn fetch(_id: &str, args: &AddArgs) -> Result<PathBuf> {
+fn add_from_hub(args: &AddArgs, _id: &str) -> Result<Vocabulary> {
     let _ = (&args.revision, args.offline);
     Err(Error::new(Kind::Unsupported, "this build can't reach a hub: the feature `hub` is off; fetch the files yourself and use --dir"))
 }
@@ -85,18 +89,41 @@ pub(super) fn remove(name: &str, output: &mut Output) -> Result<()> {
 }
 
 pub(super) fn list(output: &mut Output) -> Result<()> {
-    let store = VocabularyStore::user()?;
-    let present = store.list()?;
+    // Without any home folder what is built in serves all the same.
+    let store = VocabularyStore::user();
+    let present = PresentVocabulary::all(store.as_ref().ok())?;
     if output.json() {
-        return output.value(&Value::Array(present.iter().map(to_json).collect()));
-    }
-    if present.is_empty() {
-        return output.line(&format!("none installed in {}; see `plimsoll models add --help`", store.root().display()));
+        return output.value(&Value::Array(present.iter().map(present_to_json).collect()));
     }
     for vocabulary in &present {
-        output.line(&format!("{:<16} {}  {}", vocabulary.name, vocabulary.fingerprint, vocabulary.source))?;
+        let PresentVocabulary { name, fingerprint, source, .. } = vocabulary;
+        let built_in = if vocabulary.built_in { "built in: " } else { "" };
+        let licence = vocabulary.licence.as_ref().map(|licence| format!(" ({licence})")).unwrap_or_default();
+        let unused = match (vocabulary.in_use, vocabulary.built_in) {
+            (true, _) => "",
+            (false, true) => "; not used: the installed one is",
+            (false, false) => "; not used: the built-in one is",
+        };
+        output.line(&format!("{name:<16} {fingerprint}  {built_in}{source}{licence}{unused}"))?;
+    }
+    if present.iter().all(|vocabulary| vocabulary.built_in) {
+        let why = store.map_or_else(|e| e.to_string(), |store| format!("none installed in {}", store.root().display()));
+        return output.line(&format!("{why}; see `plimsoll models add --help`"));
     }
     Ok(())
+}
+
+fn present_to_json(vocabulary: &PresentVocabulary) -> Value {
+    json!({
+        "name": vocabulary.name,
+        "built_in": vocabulary.built_in,
+        "in_use": vocabulary.in_use,
+        "file": vocabulary.file.as_ref().map(|file| file.display().to_string()),
+        "fingerprint": vocabulary.fingerprint,
+        "source": vocabulary.source,
+        "licence": vocabulary.licence,
+        "templates": vocabulary.templates,
+    })
 }
 
 fn to_json(vocabulary: &Vocabulary) -> Value {

@@ -10,7 +10,7 @@ use crate::format::{Conversation, Request};
 use crate::models::{Choice, Correction, Corrections, Models, Profile, Provider};
 #[cfg(feature = "cache")]
 use crate::tokenizer::MessageCache;
-use crate::tokenizer::{Tokenizer, VocabularyStore};
+use crate::tokenizer::{PresentVocabulary, Tokenizer, VocabularyStore};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Counts requests as their providers would bill them. Cheap to clone, `Send + Sync`.
@@ -251,6 +251,14 @@ impl Counter {
             source: vocabulary.source,
             ..Profile::default()
         }))
+    }
+
+    /// The vocabularies that this counter finds: built in, and in its store.
+    ///
+    /// # Errors
+    /// As [`PresentVocabulary::all`].
+    pub fn vocabularies(&self) -> Result<Vec<PresentVocabulary>> {
+        PresentVocabulary::all(self.store().as_ref())
     }
 
     fn store(&self) -> Option<VocabularyStore> {

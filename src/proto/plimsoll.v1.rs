@@ -2688,6 +2688,39 @@ pub struct GetModelResponse {
     #[prost(message, optional, tag = "1")]
     pub model: ::core::option::Option<Model>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListVocabulariesRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListVocabulariesResponse {
+    /// Built-in ones first.
+    #[prost(message, repeated, tag = "1")]
+    pub vocabularies: ::prost::alloc::vec::Vec<Vocabulary>,
+}
+/// A vocabulary that is present.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Vocabulary {
+    /// As a model's `tokenizer` names it.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Part of the server's build; else it was installed.
+    #[prost(bool, tag = "2")]
+    pub built_in: bool,
+    /// Whether counts by this name take it; false where another of the same name goes before it.
+    #[prost(bool, tag = "3")]
+    pub in_use: bool,
+    /// xxh3-128 in hex: of the file that was installed; of one that is built in, of its ranks written as a `*.tiktoken` file.
+    #[prost(string, tag = "4")]
+    pub fingerprint: ::prost::alloc::string::String,
+    /// Where it came from, in the words of whoever installed it.
+    #[prost(string, tag = "5")]
+    pub source: ::prost::alloc::string::String,
+    /// Empty: not named.
+    #[prost(string, tag = "6")]
+    pub licence: ::prost::alloc::string::String,
+    /// Chat templates and tokenizer settings beside it, by file name.
+    #[prost(string, repeated, tag = "7")]
+    pub templates: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// Generated client implementations.
 pub mod model_service_client {
     #![allow(
@@ -2829,6 +2862,31 @@ pub mod model_service_client {
                 .insert(GrpcMethod::new("plimsoll.v1.ModelService", "GetModel"));
             self.inner.unary(req, path, codec).await
         }
+        /// The vocabularies that are present: built in, and installed where the server runs.
+        pub async fn list_vocabularies(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListVocabulariesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListVocabulariesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plimsoll.v1.ModelService/ListVocabularies",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plimsoll.v1.ModelService", "ListVocabularies"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2858,6 +2916,14 @@ pub mod model_service_server {
             request: tonic::Request<super::GetModelRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetModelResponse>,
+            tonic::Status,
+        >;
+        /// The vocabularies that are present: built in, and installed where the server runs.
+        async fn list_vocabularies(
+            &self,
+            request: tonic::Request<super::ListVocabulariesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListVocabulariesResponse>,
             tonic::Status,
         >;
     }
@@ -3012,6 +3078,52 @@ pub mod model_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetModelSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plimsoll.v1.ModelService/ListVocabularies" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListVocabulariesSvc<T: ModelService>(pub Arc<T>);
+                    impl<
+                        T: ModelService,
+                    > tonic::server::UnaryService<super::ListVocabulariesRequest>
+                    for ListVocabulariesSvc<T> {
+                        type Response = super::ListVocabulariesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListVocabulariesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModelService>::list_vocabularies(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListVocabulariesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

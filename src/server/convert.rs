@@ -293,3 +293,17 @@ pub(super) fn model_out(models: &Models, profile: &Profile) -> v1::Model {
         aliases: models.aliases(&profile.id).map(str::to_owned).collect(),
     }
 }
+
+/// The vocabularies that a counter finds.
+pub(super) fn vocabularies(counter: &Counter) -> Result<v1::ListVocabulariesResponse> {
+    let vocabularies = counter.vocabularies()?.into_iter().map(|vocabulary| v1::Vocabulary {
+        name: vocabulary.name,
+        built_in: vocabulary.built_in,
+        in_use: vocabulary.in_use,
+        fingerprint: vocabulary.fingerprint,
+        source: vocabulary.source,
+        licence: vocabulary.licence.unwrap_or_default(),
+        templates: vocabulary.templates,
+    });
+    Ok(v1::ListVocabulariesResponse { vocabularies: vocabularies.collect() })
+}

@@ -163,4 +163,12 @@ impl ModelService for Rpc {
         let profile = self.counter.corrected(profile, provider.as_ref());
         Ok(Response::new(v1::GetModelResponse { model: Some(convert::model_out(models, &profile)) }))
     }
+
+    async fn list_vocabularies(
+        &self,
+        request: Request<v1::ListVocabulariesRequest>,
+    ) -> Result<Response<v1::ListVocabulariesResponse>, Status> {
+        // On the pool: reads the store's folder.
+        self.call("ListVocabularies", request, |counter, _| convert::vocabularies(counter)).await
+    }
 }

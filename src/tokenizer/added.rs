@@ -2,6 +2,12 @@
 //!
 //! Built at every load of a vocabulary, so it is nothing but the sorted texts: Gemma has 6,400, for which an automaton takes longer to
 //! build than all the rest of its load. Called by `byte_level` for each text; reads it once, and looks up only where some token's first byte stands.
+//!
+//! A look-up halves the sorted texts and then goes up the chain of those that begin each other. Hostile files make both long: ten thousand
+//! tokens `a`, `aa`, `aaa`, … are one chain. So a comparison leaves out what both neighbours have been seen to share with the text, and
+//! the chain has shortcuts: a look-up costs some logarithms and the bytes that the text shares with a token, at most
+//! [`crate::limits::MAX_ADDED_TOKEN_BYTES`]; only tokens that all begin alike and end otherwise have them compared at each halving. An automaton
+//! would read as much: to find the longest it too reads on, and goes back where nothing longer came of it.
 
 use super::byte_level::Added;
 
@@ -20,6 +26,11 @@ struct Text {
     id: u32,
     /// The longest other text that this one begins with.
     shorter: Option<u32>,
+    /// One of those that it begins with, or itself at the end of the chain. Together with `shorter` any of the chain is reached in a
+    /// logarithm of steps, as in Myers' random-access lists (1983).
+    far: u32,
+    /// How many it begins with.
+    depth: u32,
 }
 
 /// A token in a text.
@@ -48,7 +59,9 @@ impl Finder {
             while open.last().is_some_and(|shorter| !begins(shorter)) {
                 open.pop();
             }
-            texts.push(Text { said: added.text.as_str().into(), id: added.id, shorter: open.last().copied() });
+            let shorter = open.last().copied();
+            let (far, depth) = link(&texts, shorter, at);
+            texts.push(Text { said: added.text.as_str().into(), id: added.id, shorter, far, depth });
             open.push(at);
             if let Some(first) = added.text.bytes().next() {
                 from[usize::from(first) + 1] = at + 1;
@@ -93,15 +106,49 @@ impl Finder {
 
     /// The longest of some texts that `rest` begins with.
     fn longest(&self, among: std::ops::Range<usize>, rest: &[u8]) -> Option<&Text> {
-        let texts = self.texts.get(among.clone())?;
-        // Whatever `rest` begins with does not stand behind it, and the last that doesn't begins with all the others that `rest` does.
-        let before = texts.partition_point(|text| text.said.as_bytes() <= rest).checked_sub(1)?;
-        let mut found = texts.get(before)?;
-        while !rest.starts_with(found.said.as_bytes()) {
-            found = self.texts.get(found.shorter? as usize)?;
+        let texts = self.texts.get(among)?;
+        // All before `low` are at most `rest` and all from `high` on are greater. What `rest` shares with the text before `low` and with
+        // that at `high`, all between them share with it too.
+        let (mut low, mut high, mut low_shares, mut high_shares) = (0, texts.len(), 0, 0);
+        while low < high {
+            let middle = low.midpoint(high);
+            let said = texts.get(middle)?.said.as_bytes();
+            let shares = shared(said, rest, low_shares.min(high_shares));
+            // A text that `rest` begins with is not greater.
+            if said.get(shares).is_none_or(|byte| rest.get(shares).is_some_and(|other| byte < other)) {
+                (low, low_shares) = (middle + 1, shares);
+            } else {
+                (high, high_shares) = (middle, shares);
+            }
+        }
+        // Whatever `rest` begins with is not greater, and the last that isn't begins with all the others that `rest` does: those of its
+        // chain that are no longer than what they share.
+        let mut found = texts.get(low.checked_sub(1)?)?;
+        while found.said.len() > low_shares {
+            let far = self.texts.get(found.far as usize)?;
+            // Not so far that one is passed which fits.
+            found = if far.said.len() > low_shares && far.depth < found.depth { far } else { self.texts.get(found.shorter? as usize)? };
         }
         Some(found)
     }
+}
+
+/// The shortcut and the depth of a text that begins with `shorter`: twice as far as the one below where that has two of a length in a row.
+fn link(texts: &[Text], shorter: Option<u32>, at: u32) -> (u32, u32) {
+    let text = |at: u32| texts.get(at as usize);
+    let Some(below) = shorter.and_then(text) else { return (at, 0) };
+    let far = text(below.far).zip(text(below.far).and_then(|far| text(far.far)));
+    let twice = far.filter(|(far, farther)| below.depth - far.depth == far.depth - farther.depth && far.depth < below.depth);
+    (twice.map_or(shorter.unwrap_or(at), |(far, _)| far.far), below.depth + 1)
+}
+
+/// How many bytes two texts share at their beginning, of which `known` have been compared before.
+fn shared(a: &[u8], b: &[u8], known: usize) -> usize {
+    const BLOCK: usize = 32;
+    let (a, b) = (a.get(known..).unwrap_or_default(), b.get(known..).unwrap_or_default());
+    let blocks = a.as_chunks::<BLOCK>().0.iter().zip(b.as_chunks::<BLOCK>().0).take_while(|(a, b)| a == b).count() * BLOCK;
+    let rest = a.iter().zip(b).skip(blocks).take_while(|(a, b)| a == b).count();
+    known + blocks + rest
 }
 
 #[cfg(test)]
@@ -144,6 +191,18 @@ mod tests {
             texts in proptest::collection::vec("[ab<é▁]{0,4}", 0..12),
             text in "[abc<>é▁ê]{0,40}",
         ) {
+            let found: Vec<Hit> = Finder::of(&added(&texts)).iter().flat_map(|finder| finder.find_in(&text)).collect();
+            prop_assert_eq!(found, slowly(&texts, &text));
+        }
+
+        /// Long chains, of which some lengths are missing, with branches.
+        #[test]
+        fn finds_in_chains_what_a_slow_search_finds(
+            lengths in proptest::collection::vec((1_usize..150, "[bc]?"), 1..80),
+            runs in proptest::collection::vec((0_usize..200, "[bcd]?"), 0..12),
+        ) {
+            let written = |runs: &[(usize, String)]| runs.iter().map(|(run, end)| "a".repeat(*run) + end).collect::<Vec<_>>();
+            let (texts, text) = (written(&lengths), written(&runs).concat());
             let found: Vec<Hit> = Finder::of(&added(&texts)).iter().flat_map(|finder| finder.find_in(&text)).collect();
             prop_assert_eq!(found, slowly(&texts, &text));
         }

@@ -6,6 +6,48 @@
 use super::Tokenizer;
 use crate::error::Result;
 
+/// One vocabulary that a feature builds in.
+pub(super) struct Bundled {
+    /// Canonical name.
+    pub(super) name: &'static str,
+    /// Where it comes from.
+    pub(super) source: &'static str,
+    /// The makers' licence, which the data crate carries on.
+    pub(super) licence: &'static str,
+    /// As the data crate packs it.
+    #[cfg_attr(not(any(feature = "vocab-qwen", feature = "vocab-glm")), expect(dead_code, reason = "there is none to read"))]
+    packed: &'static [u8],
+}
+
+/// Those that this build has.
+pub(super) const ALL: &[Bundled] = &[
+    #[cfg(feature = "vocab-qwen")]
+    Bundled {
+        name: "qwen3",
+        source: "Qwen/Qwen3-8B, by the crate splintr-vocab-qwen",
+        licence: "Apache-2.0",
+        packed: splintr_vocab_qwen::QWEN3_VOCAB_PACKED,
+    },
+    #[cfg(feature = "vocab-glm")]
+    Bundled {
+        name: "glm4",
+        source: "zai-org/GLM-4.5, by the crate splintr-vocab-glm",
+        licence: "MIT",
+        packed: splintr_vocab_glm::GLM4_VOCAB_PACKED,
+    },
+];
+
+impl Bundled {
+    /// Its tokens and ranks, in the crate's order.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] for a form that is unknown to this version.
+    #[cfg(any(feature = "vocab-qwen", feature = "vocab-glm"))]
+    pub(super) fn ranks(&self) -> Result<super::rank_file::Ranks> {
+        packed::ranks(self.name, self.packed)
+    }
+}
+
 /// The tokenizer of a bundled vocabulary, when a feature builds it in.
 #[cfg(any(feature = "vocab-qwen", feature = "vocab-glm"))]
 pub(super) fn find(name: &str) -> Option<Result<Tokenizer>> {
@@ -15,18 +57,12 @@ pub(super) fn find(name: &str) -> Option<Result<Tokenizer>> {
     static MADE: LazyLock<Mutex<HashMap<String, Arc<dyn Engine>>>> = LazyLock::new(Mutex::default);
 
     let name = super::known::canonical(name);
-    let packed = match name {
-        #[cfg(feature = "vocab-qwen")]
-        "qwen3" => splintr_vocab_qwen::QWEN3_VOCAB_PACKED,
-        #[cfg(feature = "vocab-glm")]
-        "glm4" => splintr_vocab_glm::GLM4_VOCAB_PACKED,
-        _ => return None,
-    };
+    let bundled = ALL.iter().find(|bundled| bundled.name == name)?;
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engine) = made.get(name) {
         return Some(Ok(Tokenizer::from_engine(Arc::clone(engine))));
     }
-    let engine = packed::ranks(name, packed).and_then(|ranks| super::make::bundled(name, &ranks));
+    let engine = bundled.ranks().and_then(|ranks| super::make::bundled(name, &ranks));
     Some(engine.map(|engine| {
         made.insert(name.to_owned(), Arc::clone(&engine));
         Tokenizer::from_engine(engine)

@@ -35,6 +35,7 @@ mod nfc;
 mod pieces;
 mod prepare;
 mod prepared;
+mod present;
 mod rank_file;
 #[cfg(any(test, fuzzing))]
 #[allow(unreachable_pub, reason = "public to fuzz targets alone")]
@@ -52,5 +53,6 @@ pub use append::{AppendCounter, TextMark};
 #[cfg(feature = "cache")]
 pub use cached::MessageCache;
 pub use front::Tokenizer;
+pub use present::PresentVocabulary;
 pub(crate) use remembering::Recollection;
 pub use store::{AddOptions, Vocabulary, VocabularyKind, VocabularyStore};

@@ -376,8 +376,12 @@ impl VocabularyStore {
             let near = present.filter(|present| strsim::jaro_winkler(present, name) > 0.8);
             return Err(Error::new(Kind::NotFound, format!("vocabulary `{name}` is not installed")).suggest(near));
         }
+        // Out of sight at once or not at all, so that nobody meets half of it. What can't be removed then is cleared away by the next add.
+        let aside = self.root.join(format!(".{name}.{}.partial", std::process::id()));
+        std::fs::rename(&folder, &aside).map_err(|e| unreadable(&folder, e))?;
         forget(&folder);
-        std::fs::remove_dir_all(&folder).map_err(|e| unreadable(&folder, e))
+        let _ = std::fs::remove_dir_all(&aside);
+        Ok(())
     }
 
     fn missing(name: &str) -> Error {

@@ -152,6 +152,13 @@ pub(super) fn read(name: &str, json: &str) -> Result<Reading> {
         serde_json::from_str(json).map_err(|e| bad(&format!("line {} column {}: {}", e.line(), e.column(), reason(&e))))?;
     for token in &file.added_tokens {
         check_token(&token.content, token.id).map_err(|why| bad(&why))?;
+        let (length, cap) = (token.content.len(), limits::MAX_ADDED_TOKEN_BYTES);
+        if !token.special && length > cap {
+            return Err(bad(&format!(
+                "the added token of id {} has {length} bytes; at most {cap} are taken of one that is found in text",
+                token.id
+            )));
+        }
     }
     for (token, id) in file.model.vocab.0.iter().flatten() {
         check_token(&token.0, *id).map_err(|why| bad(&why))?;

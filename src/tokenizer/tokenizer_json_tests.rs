@@ -141,6 +141,54 @@ fn rows_without_a_split_are_as_the_tokenizers_crate_has_them() {
     }
 }
 
+/// Added tokens that begin each other in long chains, on texts that go far into them and fall out again.
+#[cfg(feature = "huggingface")]
+#[test]
+fn chains_of_added_tokens_are_found_as_the_tokenizers_crate_finds_them() {
+    use crate::tokenizer::core_tests::Random;
+    use crate::tokenizer::huggingface::{HuggingFace, canonical};
+    let mut file = file(&[], &json!([]));
+    let chain = |from: usize, to: usize| (from..=to).map(|length| "a".repeat(length)).collect::<Vec<_>>();
+    // Every length, none under a hundred, gaps, and chains that end in another letter at every depth.
+    let sets = [
+        chain(1, 700),
+        chain(100, 300),
+        chain(2, 1_000).into_iter().step_by(7).collect(),
+        chain(1, 300).into_iter().flat_map(|run| [format!("{run}b"), format!("{run}ca")]).collect(),
+    ];
+    let seed = 0x5EED_0021;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for set in sets {
+        // One that is a token of the model anyway has its id, the others have those after it: the crate numbers them so whatever is written.
+        let ids = (256_u32..).scan(set.contains(&"a".to_owned()), |named, id| Some(if *named { id - 1 } else { id }));
+        let tokens = set.iter().zip(ids).map(|(text, id)| {
+            let id = if text == "a" { A } else { id };
+            json!({"id": id, "content": text, "special": false, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+        });
+        file["added_tokens"] = tokens.collect();
+        file["version"] = json!("1.0");
+        let json = file.to_string();
+        let theirs = HuggingFace::from_canonical("small", &canonical("small", &json).unwrap()).unwrap();
+        let Reading::Core(tables, recipe) = read("small", &json).unwrap() else { panic!("not the core's") };
+        let ours = ByteLevel::new("small", *tables, recipe);
+        let mut found = 0;
+        for _ in 0..40 {
+            let mut text = String::new();
+            for _ in 0..random.below(12) {
+                let run = [1, 2, 3, 7, 50, 99, 100, 299, 301, 700, 1_500][random.below(11)];
+                text.push_str(&"a".repeat(run));
+                text.push_str(random.pick(&["b", "ca", "cab", " ", "x", ""]));
+            }
+            let expected = theirs.encode(&text);
+            found += expected.iter().filter(|id| **id >= 256).count();
+            assert_eq!(ours.encode(&text), expected, "{text:?}");
+            assert_eq!(ours.count(&text), expected.len(), "{text:?}");
+        }
+        assert!(found > 100, "only {found} added tokens were met");
+    }
+}
+
 #[test]
 fn broken_files_are_errors_that_say_where() {
     let cases = [
@@ -182,5 +230,12 @@ fn tokens_that_no_table_holds_are_refused_by_name() {
     let mut added = file(&[], &json!([]));
     added["added_tokens"] = json!([{"id": 300, "content": long}]);
     assert!(why(&added).contains("token of id 300 has 70000 bytes"), "{}", why(&added));
+    // One that is found in text has a bound of its own, as each place in a text is compared with it.
+    for (length, special, taken) in [(1_024, false, true), (1_025, false, false), (1_025, true, true)] {
+        added["added_tokens"] = json!([{"id": 300, "content": "a".repeat(length), "special": special}]);
+        let why = why(&added);
+        assert_eq!(why.is_empty(), taken, "{length} {special}: {why}");
+        assert!(taken || why.contains("added token of id 300 has 1025 bytes; at most 1024"), "{why}");
+    }
     assert!(why(&json!([])).contains("an object with a `model`"), "{}", why(&json!([])));
 }
