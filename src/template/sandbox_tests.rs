@@ -102,6 +102,8 @@ fn what_minijinja_visits_for_nothing_is_paid_for() {
         "{{ [ns.x]|map('tojson')|list }}",
         "{{ [1]|map('default', ns.x)|list }}",
         "{{ [ns.x]|select('eq', ns.y)|list }}",
+        "{{ [ns.x]|select('in', 'text')|list }}",
+        "{{ ns.x is in 'text' }}",
         "{{ [{'k': ns.x}]|selectattr('k', 'in', [ns.y])|list }}",
         "{{ ns.x is eq ns.y }}",
         "{{ ns.x is in(ns.y) }}",
@@ -152,6 +154,11 @@ fn what_minijinja_visits_for_nothing_is_paid_for() {
         "{{ strftime_now(ns.x) }}",
         "{{ ns.x|from_json }}",
         "{{ ns.x|own }}",
+        "{{ ns.x is sameas ns.y }}",
+        "{{ ns.x|first|last|reverse|list|length }}",
+        "{{ ns.x|zip(ns.y)|list|length }}",
+        "{{ ns.x|batch(1, ns.y)|list|length }}",
+        "{{ ns.x|chain(ns.y)|length }}",
     ] {
         let _an_answer = render_with_little(&format!("{twice}{ends}"));
     }
