@@ -50,10 +50,9 @@ struct Parts<const N: usize> {
 }
 
 impl<const N: usize> Parts<N> {
-    /// Merges `bytes` (1 to `N` of them) until no two parts can be, or `least` are left, and gives how many are; `visit` gets each part's
-    /// start and id.
+    /// Merges `bytes` (1 to `N` of them) until no two parts can be, and gives how many are left; `visit` gets each part's start and id.
     #[inline(always)]
-    fn merge(vocabulary: &Vocabulary, bytes: &[u8], least: usize, mut visit: impl FnMut(usize, u32)) -> usize {
+    fn merge(vocabulary: &Vocabulary, bytes: &[u8], mut visit: impl FnMut(usize, u32)) -> usize {
         const { assert!(N.is_power_of_two() && N <= WIDEST) };
         let mut parts = Self { keys: [IDLE; N], ids: [0; N], next: [0; N], previous: [0; N] };
         let length = bytes.len().min(N);
@@ -79,9 +78,6 @@ impl<const N: usize> Parts<N> {
             parts.ids[at] = id;
             parts.keys[gone] = IDLE;
             parts.next[at] = after as u16;
-            if count <= least {
-                break;
-            }
             parts.keys[at] = if after < length {
                 parts.previous[after & (N - 1)] = at as u16;
                 key(vocabulary.pair(id, parts.ids[after & (N - 1)]), at)
@@ -102,6 +98,57 @@ impl<const N: usize> Parts<N> {
     }
 }
 
+/// Number of tokens of `bytes` (1 to `N` of them) as [`Parts::merge`] makes them, or of parts when no more than `least` are left. Where a part
+/// starts is a bit and keys stay in registers, so that no step waits for what the one before has written to memory.
+#[inline(always)]
+fn merge_few<const N: usize>(vocabulary: &Vocabulary, bytes: &[u8], least: usize) -> usize {
+    const { assert!(N.is_power_of_two() && N <= 32) };
+    let length = bytes.len().min(N);
+    let (mut keys, mut ids) = ([IDLE; N], [0; N]);
+    for at in 0..length {
+        ids[at] = vocabulary.byte(bytes[at]);
+        if at + 1 < length {
+            keys[at] = key(vocabulary.byte_pair(bytes[at], bytes[at + 1]), at);
+        }
+    }
+    let mut starts = u64::MAX >> (64 - length.max(1));
+    let mut count = length;
+    loop {
+        let lowest = keys.iter().fold(IDLE, |low, key| low.min(*key));
+        if lowest == IDLE {
+            break;
+        }
+        count -= 1;
+        if count <= least {
+            break;
+        }
+        let at = lowest as usize & (N - 1);
+        let id = lowest >> POSITION_BITS;
+        let behind = starts & (u64::MAX << (at + 1));
+        let gone = behind.trailing_zeros() as usize & (N - 1);
+        let after = behind & behind.wrapping_sub(1);
+        starts ^= 1 << gone;
+        ids[at] = id;
+        let right = if after == 0 { IDLE } else { key(vocabulary.pair(id, ids[after.trailing_zeros() as usize & (N - 1)]), at) };
+        for (place, slot) in keys.iter_mut().enumerate() {
+            *slot = match place {
+                _ if place == at => right,
+                _ if place == gone => IDLE,
+                _ => *slot,
+            };
+        }
+        let ahead = starts & !(u64::MAX << at);
+        if ahead != 0 {
+            let before = ahead.ilog2() as usize & (N - 1);
+            let left = key(vocabulary.pair(ids[before], id), before);
+            for (place, slot) in keys.iter_mut().enumerate() {
+                *slot = if place == before { left } else { *slot };
+            }
+        }
+    }
+    count
+}
+
 #[inline(always)]
 fn key(rank: u32, at: usize) -> u32 {
     if rank == NONE { IDLE } else { rank << POSITION_BITS | at as u32 }
@@ -114,24 +161,25 @@ pub(super) fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         return 1;
     }
     match piece.len() {
-        0..=2 => merged::<2>(vocabulary, piece, 1),
-        3..=16 => merged::<16>(vocabulary, piece, 1),
-        17..=32 => merged::<32>(vocabulary, piece, 1),
-        33..=64 => merged::<64>(vocabulary, piece, 1),
-        _ => merged::<WINDOW>(vocabulary, piece, 1),
+        0..=2 => merge_few::<2>(vocabulary, piece, 1),
+        3..=8 => merge_few::<8>(vocabulary, piece, 1),
+        9..=16 => merge_few::<16>(vocabulary, piece, 1),
+        17..=32 => merge_few::<32>(vocabulary, piece, 1),
+        33..=64 => merged::<64>(vocabulary, piece),
+        _ => merged::<WINDOW>(vocabulary, piece),
     }
 }
 
-/// Number of tokens of a piece of up to 16 bytes that is no token itself: its last two parts never merge, so that where two are left, two
-/// is the answer.
+/// Number of tokens of a piece of up to 16 bytes. When it is known to be no token, `least` is 2: its last two parts never merge, so that where
+/// two are left, two is the answer. When it has five bytes and may be one that merging makes, `least` is 1.
 #[inline(always)]
-pub(super) fn count_parted(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+pub(super) fn count_parted(vocabulary: &Vocabulary, piece: &[u8], least: usize) -> usize {
     match *piece {
         [] | [_] | [_, _] => piece.len(),
         [a, b, c] => 3 - usize::from(vocabulary.byte_pair(a, b).min(vocabulary.byte_pair(b, c)) != NONE),
         [a, b, c, d] => four(vocabulary, [a, b, c, d]),
-        _ if piece.len() <= 8 => merged::<8>(vocabulary, piece, 2),
-        _ => merged::<16>(vocabulary, piece, 2),
+        _ if piece.len() <= 8 => merge_few::<8>(vocabulary, piece, least),
+        _ => merge_few::<16>(vocabulary, piece, least),
     }
 }
 
@@ -155,8 +203,8 @@ fn four(vocabulary: &Vocabulary, [a, b, c, d]: [u8; 4]) -> usize {
 }
 
 #[inline(always)]
-fn merged<const N: usize>(vocabulary: &Vocabulary, piece: &[u8], least: usize) -> usize {
-    Parts::<N>::merge(vocabulary, piece, least, |_, _| ())
+fn merged<const N: usize>(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+    Parts::<N>::merge(vocabulary, piece, |_, _| ())
 }
 
 /// Tokens of up to [`WIDEST`] bytes, into `row`, with starts from `base`.
@@ -168,10 +216,10 @@ fn encode_window(vocabulary: &Vocabulary, bytes: &[u8], base: usize, row: &mut R
         row.starts.push(base + at);
     };
     match bytes.len() {
-        0..=16 => Parts::<16>::merge(vocabulary, bytes, 1, visit),
-        17..=64 => Parts::<64>::merge(vocabulary, bytes, 1, visit),
-        65..=WINDOW => Parts::<WINDOW>::merge(vocabulary, bytes, 1, visit),
-        _ => Parts::<WIDEST>::merge(vocabulary, bytes, 1, visit),
+        0..=16 => Parts::<16>::merge(vocabulary, bytes, visit),
+        17..=64 => Parts::<64>::merge(vocabulary, bytes, visit),
+        65..=WINDOW => Parts::<WINDOW>::merge(vocabulary, bytes, visit),
+        _ => Parts::<WIDEST>::merge(vocabulary, bytes, visit),
     };
 }
 

@@ -465,7 +465,11 @@ impl Make for Missing<'_> {
 
     #[inline(never)]
     fn short(&mut self, piece: &[u8], (low, high): (u64, u64)) -> usize {
-        if self.pass.vocabulary.is_word(low, high) { 1 } else { parted(self.pass, piece) }
+        if self.pass.vocabulary.is_word(low, high) { 1 } else { parted(self.pass, piece, 2) }
+    }
+
+    fn strange(&mut self, piece: &[u8]) -> usize {
+        if self.pass.vocabulary.whole(piece).is_some() { 1 } else { parted(self.pass, piece, 1) }
     }
 
     fn longer(&mut self, piece: &[u8]) -> (usize, bool) {
@@ -479,19 +483,19 @@ impl Make for Missing<'_> {
     }
 }
 
-/// The count of a piece that is no token, out of line, so that the loop around the cache stays small; compiled for the machine again.
+/// [`bpe::count_parted`], out of line, so that the loop around the cache stays small; compiled for the machine again.
 #[cold]
 #[inline(never)]
-fn parted(pass: Pass<'_>, piece: &[u8]) -> usize {
-    struct Parted<'a>(&'a Vocabulary, &'a [u8]);
+fn parted(pass: Pass<'_>, piece: &[u8], least: usize) -> usize {
+    struct Parted<'a>(&'a Vocabulary, &'a [u8], usize);
     impl Job for Parted<'_> {
         type Answer = usize;
         #[inline(always)]
         fn run<C: Classify>(self) -> usize {
-            bpe::count_parted(self.0, self.1)
+            bpe::count_parted(self.0, self.1, self.2)
         }
     }
-    simd::run(pass.level, Parted(pass.vocabulary, piece))
+    simd::run(pass.level, Parted(pass.vocabulary, piece, least))
 }
 
 #[inline(never)]

@@ -417,6 +417,33 @@ fn a_part_of_a_row_is_no_token_that_only_a_whole_piece_can_be() {
 }
 
 #[test]
+fn strange_pieces_are_counted_as_published_and_tokens_among_them() {
+    // The last ones are no two tokens merged: each is one only as a whole piece.
+    let more: [&[u8]; 8] = [b"th", b"the", b" the", b"in", b"qz", b"zxqjkv", b" zxqjkv", b"=======-"];
+    let tokens = (0..=255_u8).map(|byte| vec![byte]).chain(more.map(<[u8]>::to_vec));
+    let ranks: Vec<(Vec<u8>, u32)> = tokens.zip(0..).collect();
+    let regex = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+    let theirs = CoreBPE::new(ranks.iter().cloned().collect(), rustc_hash::FxHashMap::default(), regex).unwrap();
+    let seed = 0x5EED_000B;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for _ in 0..pieces() / 20 {
+        let ours = Core::from_ranks("strange", &ranks, Split::Gpt2).unwrap();
+        let mut text = String::new();
+        // Strange ones and others by turns, so that each decision is taken both ways.
+        for turn in 0..4 + random.below(4) {
+            for _ in 0..random.below(400) {
+                let letters: String = (0..4 + random.below(12)).map(|_| random.pick(&["q", "z", "x", "j", "k", "v", "t", "h"])).collect();
+                let piece = if random.below(3) == turn % 3 { random.pick(&["zxqjkv", "the", "=======-", "in"]) } else { &letters };
+                text.push_str(random.pick(&[" ", " ", "\n", "  "]));
+                text.push_str(piece);
+            }
+        }
+        same(&ours, &Theirs::Whole(theirs.clone()), &text);
+    }
+}
+
+#[test]
 fn a_cache_that_grows_and_overflows_never_guesses() {
     let seed = 0x5EED_0008;
     println!("seed {seed:#x}");
@@ -464,6 +491,35 @@ fn longer_pieces_that_hash_alike_are_told_apart() {
     for _ in 0..2 {
         for text in &texts {
             assert_eq!(ours.count(text), ours.encode(text).len(), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn pieces_that_repeat_are_told_from_those_that_nearly_do() {
+    let seed = 0x5EED_000A;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let signs = ["=", "-", "*", "#", "─", "。", "・", "→"];
+    for ours in [Core::new("o200k_base", Vocabulary::o200k(), Split::O200k), Core::new("r50k_base", Vocabulary::r50k(), Split::Gpt2)] {
+        let mut texts = Vec::new();
+        for _ in 0..pieces().max(2_000) / 2 {
+            let longest = [3, 52][random.below(2)];
+            let period: Vec<&str> = (0..=random.below(longest)).map(|_| random.pick(&signs)).collect();
+            let mut text: Vec<&str> = period.iter().copied().cycle().take(16 + random.below(180)).collect();
+            texts.push(text.concat());
+            // One sign of it is another.
+            let at = random.below(text.len());
+            text[at] = random.pick(&signs);
+            texts.push(text.concat());
+            // The same sign again and again, one more and one less.
+            texts.extend([period[0].repeat(text.len()), period[0].repeat(text.len() - 1)]);
+        }
+        // First what is new, then what is remembered.
+        for _ in 0..2 {
+            for text in &texts {
+                assert_eq!(ours.count(text), ours.encode(text).len(), "{} {text:?}", ours.name());
+            }
         }
     }
 }

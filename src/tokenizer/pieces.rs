@@ -5,6 +5,8 @@
 //! slot taken, and move there when they come again. Those are looked up a batch at a time: first all keys are made and their
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
+//! Where new pieces are strange (base64, hashes: hardly any is a token), they are merged without being looked for among the tokens, and tables grow
+//! late.
 //! All hold the piece itself: a hit is a comparison and never a guess. Belongs to one call at a time (see `core.rs`).
 //! Memory: 24 KiB at first, up to 10 MiB as pieces come: a page that is touched first costs more than a hundred lookups, so tables grow where they
 //! are; and one that the processor has forgotten some ten, so the larger tables ask for huge ones.
@@ -32,6 +34,10 @@ const ROW_BYTES: usize = 4 << 20;
 /// Longer pieces that are kept, and the longest.
 const ROW_PIECES: usize = 1 << 17;
 const LONGEST: usize = ROW_BYTES / 4;
+/// Bytes that a longer piece may repeat: characters of one to four bytes in ones, twos and more make this many.
+const PERIOD: usize = 48;
+/// Set in the length of one that does; no text has so many bytes.
+const REPEATS: u32 = 1 << 31;
 /// Places where a longer piece may be found: no more, whatever pieces somebody makes up.
 const PROBES: usize = 8;
 /// Pieces in a batch.
@@ -44,6 +50,10 @@ const COUNT_SHIFT: u32 = 60;
 /// batches (a million pieces): such a page costs milliseconds to get, which a single text would not earn back.
 const HUGE_BITS: u32 = 14;
 const HUGE_AFTER: u32 = 4_000;
+/// So many new pieces decide whether the next ones are strange: when fewer than one of [`STRANGE`] was a token. To merge one that is a token
+/// takes some six times what looking for one takes that is none.
+const DECIDING: u32 = 64;
+const STRANGE: u32 = 16;
 /// When tables grow to this many lines, as a power of two, thousands of pieces are new: what merging looks things up in, megabytes that a new
 /// process reads here and there from memory, is then read in order once, which takes a fraction of that.
 const READ_AHEAD_BITS: u32 = 9;
@@ -63,8 +73,19 @@ struct Tables {
     bits: u32,
     /// Short pieces that took another's slot since the tables got their size.
     replaced: usize,
+    strange: Strange,
     huge: bool,
     batches: u32,
+}
+
+/// Whether new short pieces are strange: hardly any of them a token, as in base64, hashes and ids. To look for such a piece among the tokens is
+/// in vain, and it won't come again. Those of up to four bytes are tokens often enough whatever the text is.
+#[derive(Clone, Copy, Default)]
+struct Strange {
+    now: bool,
+    /// New pieces since that was decided, and the tokens among them.
+    new: u32,
+    tokens: u32,
 }
 
 /// Slots of tiny pieces, a power of two of them: the key inverted, and the count above.
@@ -76,9 +97,18 @@ pub(super) struct Tiny<'a>(&'a [u64]);
 struct Row {
     /// By hash: the hash's upper half, and below it where the piece's record starts, plus one. Zero where none.
     index: Vec<u64>,
-    /// Records: length, count (four bytes each), bytes.
+    /// Records of what is kept: length, count (four bytes each), bytes.
     records: Vec<u8>,
     held: usize,
+}
+
+/// What of a longer piece is kept: one that repeats its first bytes to the end, as rules of `=` and long runs of spaces do, is those and its
+/// length. Looking it up reads it, and not a second megabyte.
+#[derive(Clone, Copy)]
+struct Kept<'a> {
+    bytes: &'a [u8],
+    /// The piece's length, with [`REPEATS`].
+    length: u32,
 }
 
 /// Pieces that stand one behind the other, and what their lookup needs.
@@ -143,6 +173,8 @@ pub(super) trait Make {
     fn expect<C: Classify>(&self, key: (u64, u64));
     /// The count of a piece of up to [`SHORT`] bytes whose key this is.
     fn short(&mut self, piece: &[u8], key: (u64, u64)) -> usize;
+    /// The same without looking for it among the tokens first, which would be in vain for most of them.
+    fn strange(&mut self, piece: &[u8]) -> usize;
     /// The count of a longer piece, and whether it is that; or some number over a limit that is not to be kept.
     fn longer(&mut self, piece: &[u8]) -> (usize, bool);
     /// Says that many pieces will have to be merged.
@@ -166,7 +198,7 @@ impl PieceCache {
     pub(super) fn count_listed<C: Classify>(&mut self, text: &[u8], batch: &mut Batch, make: &mut impl Make) -> usize {
         self.tables.serve(make);
         let Self { tables, longer } = self;
-        let bits = tables.bits;
+        let (bits, mut strange) = (tables.bits, tables.strange);
         let (lines, tiny) = tables.parts();
         let shorts = batch.shorts.min(ROOM);
         for slot in 0..shorts {
@@ -198,17 +230,24 @@ impl PieceCache {
             }
         }
         for slot in &batch.missed[..missed] {
-            make.expect::<C>((batch.low[*slot as usize], batch.high[*slot as usize]));
+            let key = (batch.low[*slot as usize], batch.high[*slot as usize]);
+            if !strange.holds(key) {
+                make.expect::<C>(key);
+            }
         }
         let mut replaced = 0;
         for slot in &batch.missed[..missed] {
             let slot = *slot as usize;
             let Some(slots) = lines.get_mut(batch.lines[slot] as usize) else { continue };
             let (at, end) = batch.piece(batch.short[slot]);
-            let (of_piece, replaces) = missed_short::<C>(slots, (batch.low[slot], batch.high[slot]), &text[at..end], make);
+            let key = (batch.low[slot], batch.high[slot]);
+            let (of_piece, replaces) = missed_short::<C>(slots, key, &text[at..end], strange.holds(key), make);
             count += of_piece;
             replaced += usize::from(replaces);
+            strange.learn(key, of_piece);
         }
+        strange.decide();
+        tables.strange = strange;
         tables.replaced += replaced;
         for place in &batch.longer[..batch.longers] {
             let (at, end) = batch.piece(*place);
@@ -234,7 +273,7 @@ impl Tables {
         if huge && let Some(aligned) = words.get(first..first + length.next_multiple_of(HUGE_PAGE / 8)) {
             simd::ask_for_huge_pages(aligned);
         }
-        let mut tables = Self { words, first, bits, replaced: 0, huge, batches: 0 };
+        let mut tables = Self { words, first, bits, replaced: 0, strange: Strange::default(), huge, batches: 0 };
         let (lines, tiny) = tables.parts();
         // A page that is read before it is written faults twice.
         lines.fill([std::hint::black_box(0); 2 * WAYS]);
@@ -255,8 +294,11 @@ impl Tables {
     #[inline(always)]
     fn serve(&mut self, make: &impl Make) {
         self.batches = self.batches.saturating_add(1);
-        // By then pieces that were counted again have cost about what the new pages will.
-        if self.replaced > (WAYS << self.bits) / 8 && self.bits < MOST_BITS {
+        // By then pieces that were counted again have cost about what the new pages will; of strange ones few come again.
+        let room = WAYS << self.bits;
+        let strange = self.strange.now && self.bits >= READ_AHEAD_BITS;
+        let enough = if strange { 2 * room } else { room / 8 };
+        if self.replaced > enough && self.bits < MOST_BITS {
             self.grow();
             if self.bits == READ_AHEAD_BITS {
                 make.expect_many();
@@ -305,6 +347,36 @@ impl Tables {
     }
 }
 
+impl Strange {
+    /// Whether a new piece with this key is taken for a strange one.
+    #[inline(always)]
+    fn holds(self, key: (u64, u64)) -> bool {
+        self.now && Self::has_five_bytes(key)
+    }
+
+    /// Takes the count of a new piece in.
+    #[inline(always)]
+    fn learn(&mut self, key: (u64, u64), count: usize) {
+        let five = Self::has_five_bytes(key);
+        self.new += u32::from(five);
+        self.tokens += u32::from(five && count == 1);
+    }
+
+    /// At the end of a batch: within one, what is looked for is what was asked for ahead.
+    #[inline(always)]
+    fn decide(&mut self) {
+        if self.new >= DECIDING {
+            *self = Self { now: self.tokens * STRANGE < self.new, new: 0, tokens: 0 };
+        }
+    }
+
+    /// Behind a piece, its key has ones.
+    #[inline(always)]
+    fn has_five_bytes(key: (u64, u64)) -> bool {
+        key.0 >> 32 != 0xFFFF_FFFF
+    }
+}
+
 impl<'a> Tiny<'a> {
     #[inline(always)]
     pub(super) fn slots(self) -> &'a [u64] {
@@ -336,18 +408,19 @@ fn put_tiny(slots: &mut [u64], key: u64, count: u64) {
 impl Row {
     #[inline(never)]
     fn count(&mut self, piece: &[u8], make: &mut impl Make) -> usize {
-        let tag = hash(piece) >> 32;
+        let kept = Kept::of(piece);
+        let tag = kept.hash() >> 32;
         for at in self.places(tag) {
             let Some(entry) = self.index.get(at).filter(|entry| **entry != 0) else { break };
             if entry >> 32 == tag
-                && let Some(count) = self.known(*entry as u32, piece)
+                && let Some(count) = self.known(*entry as u32, kept)
             {
                 return count;
             }
         }
         let (count, keep) = make.longer(piece);
-        if keep && piece.len() <= LONGEST {
-            self.put(tag, piece, count);
+        if keep && kept.bytes.len() <= LONGEST {
+            self.put(tag, kept, count);
         }
         count
     }
@@ -361,16 +434,16 @@ impl Row {
 
     /// The count in a record, if it is this piece's.
     #[inline(always)]
-    fn known(&self, entry: u32, piece: &[u8]) -> Option<usize> {
+    fn known(&self, entry: u32, piece: Kept<'_>) -> Option<usize> {
         let (length, rest) = self.records.get(entry as usize - 1..)?.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
-        let same = u32::from_le_bytes(*length) as usize == piece.len() && rest.get(..piece.len()) == Some(piece);
+        let same = u32::from_le_bytes(*length) == piece.length && rest.get(..piece.bytes.len()) == Some(piece.bytes);
         same.then_some(u32::from_le_bytes(*count) as usize)
     }
 
     #[cold]
-    fn put(&mut self, tag: u64, piece: &[u8], count: usize) {
-        if self.records.len() + piece.len() > ROW_BYTES || self.held >= ROW_PIECES {
+    fn put(&mut self, tag: u64, piece: Kept<'_>, count: usize) {
+        if self.records.len() + piece.bytes.len() > ROW_BYTES || self.held >= ROW_PIECES {
             *self = Self::default();
         }
         if self.held * 2 >= self.index.len() {
@@ -382,9 +455,9 @@ impl Row {
         }
         self.held += 1;
         self.point(tag << 32 | (self.records.len() + 1) as u64);
-        self.records.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+        self.records.extend_from_slice(&piece.length.to_le_bytes());
         self.records.extend_from_slice(&(count as u32).to_le_bytes());
-        self.records.extend_from_slice(piece);
+        self.records.extend_from_slice(piece.bytes);
     }
 
     /// Puts an entry into the index; when its places are taken, over the first.
@@ -444,11 +517,11 @@ fn tiny_slot(key: u64, bits: u32) -> usize {
 
 /// The count of a short piece that its line does not hold, or did not when the batch was looked up; and whether it takes another's slot.
 #[inline(always)]
-fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], make: &mut impl Make) -> (usize, bool) {
+fn missed_short<C: Classify>(slots: &mut Line, key: (u64, u64), piece: &[u8], strange: bool, make: &mut impl Make) -> (usize, bool) {
     if let Some(slot) = slots.get(2 * C::find(slots, key) + 1) {
         return ((slot >> COUNT_SHIFT) as usize, false);
     }
-    let count = make.short(piece, key);
+    let count = if strange { make.strange(piece) } else { make.short(piece, key) };
     let replaces = slots[2 * WAYS - 1] != 0;
     // The newest first; the oldest goes.
     slots.copy_within(..2 * (WAYS - 1), 2);
@@ -491,15 +564,26 @@ static ONES_BEHIND: [(u64, u64); SHORT + 1] = {
     masks
 };
 
-/// A hash of 16 bytes or more.
-#[inline(always)]
-fn hash(piece: &[u8]) -> u64 {
-    let mix = |state: u64, bytes: &[u8; 16]| {
-        let word = u128::from_le_bytes(*bytes);
-        let product = u128::from(word as u64 ^ state) * u128::from((word >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93);
-        (product >> 64) as u64 ^ product as u64 ^ 0x9E37_79B9_7F4A_7C15
-    };
-    let (chunks, _) = piece.as_chunks();
-    let state = chunks.iter().fold(piece.len() as u64, mix);
-    piece.last_chunk().map_or(state, |last| mix(state, last))
+impl<'a> Kept<'a> {
+    /// A piece of 16 bytes or more.
+    #[inline(always)]
+    fn of(piece: &'a [u8]) -> Self {
+        let length = piece.len() as u32;
+        match piece.split_at_checked(PERIOD) {
+            Some((first, rest)) if piece.starts_with(rest) => Self { bytes: first, length: length | REPEATS },
+            _ => Self { bytes: piece, length },
+        }
+    }
+
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        let mix = |state: u64, bytes: &[u8; 16]| {
+            let word = u128::from_le_bytes(*bytes);
+            let product = u128::from(word as u64 ^ state) * u128::from((word >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93);
+            (product >> 64) as u64 ^ product as u64 ^ 0x9E37_79B9_7F4A_7C15
+        };
+        let (chunks, _) = self.bytes.as_chunks();
+        let state = chunks.iter().fold(u64::from(self.length), mix);
+        self.bytes.last_chunk().map_or(state, |last| mix(state, last))
+    }
 }
