@@ -99,10 +99,10 @@ impl<const N: usize> Parts<N> {
 }
 
 /// Number of tokens of `bytes` (1 to `N` of them) as [`Parts::merge`] makes them, or of parts when no more than `least` are left. Where a part
-/// starts is a bit and keys stay in registers, so that no step waits for what the one before has written to memory.
+/// starts is a bit and keys stay in registers, so that no step waits for what the one before has written to memory; 32 are too many for that.
 #[inline(always)]
 fn merge_few<const N: usize>(vocabulary: &Vocabulary, bytes: &[u8], least: usize) -> usize {
-    const { assert!(N.is_power_of_two() && N <= 32) };
+    const { assert!(N.is_power_of_two() && N <= 16) };
     let length = bytes.len().min(N);
     let (mut keys, mut ids) = ([IDLE; N], [0; N]);
     for at in 0..length {
@@ -164,7 +164,7 @@ pub(super) fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         0..=2 => merge_few::<2>(vocabulary, piece, 1),
         3..=8 => merge_few::<8>(vocabulary, piece, 1),
         9..=16 => merge_few::<16>(vocabulary, piece, 1),
-        17..=32 => merge_few::<32>(vocabulary, piece, 1),
+        17..=32 => merged::<32>(vocabulary, piece),
         33..=64 => merged::<64>(vocabulary, piece),
         _ => merged::<WINDOW>(vocabulary, piece),
     }

@@ -2,7 +2,7 @@
 //!
 //! Three tables by length. **Tiny** pieces, up to 7 bytes, have one slot of 8 bytes each, which is read for eight pieces at once (see
 //! [`Classify::tiny_of_block`]). **Short** ones, up to 15 bytes, lie in lines of four slots of 16 bytes; so do tiny ones that found their
-//! slot taken, and move there when they come again. Those are looked up a batch at a time: first all keys are made and their
+//! slot taken, and each eighth of those that comes again takes it over. Those are looked up a batch at a time: first all keys are made and their
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
 //! Where new pieces are strange (base64, hashes: hardly any is a token), they are merged without being looked for among the tokens, and tables grow
@@ -54,6 +54,10 @@ const HUGE_AFTER: u32 = 4_000;
 /// takes some six times what looking for one takes that is none.
 const DECIDING: u32 = 64;
 const STRANGE: u32 = 16;
+/// For strange pieces tables grow late, and then so many times at once.
+const STRANGE_STEP: u32 = 2;
+/// Each of so many tiny pieces that are found in a line takes its slot from another.
+const GIVES_WAY: usize = 8;
 /// When tables grow to this many lines, as a power of two, thousands of pieces are new: what merging looks things up in, megabytes that a new
 /// process reads here and there from memory, is then read in order once, which takes a fraction of that.
 const READ_AHEAD_BITS: u32 = 9;
@@ -71,7 +75,9 @@ struct Tables {
     words: Box<[u64]>,
     first: usize,
     bits: u32,
-    /// Short pieces that took another's slot since the tables got their size.
+    /// Since the tables got their size: short pieces that were looked up in lines, those that were not there, and those that took another's slot.
+    looked_up: usize,
+    missed: usize,
     replaced: usize,
     strange: Strange,
     huge: bool,
@@ -198,7 +204,7 @@ impl PieceCache {
     pub(super) fn count_listed<C: Classify>(&mut self, text: &[u8], batch: &mut Batch, make: &mut impl Make) -> usize {
         self.tables.serve(make);
         let Self { tables, longer } = self;
-        let (bits, mut strange) = (tables.bits, tables.strange);
+        let (bits, turn, mut strange) = (tables.bits, tables.batches as usize, tables.strange);
         let (lines, tiny) = tables.parts();
         let shorts = batch.shorts.min(ROOM);
         for slot in 0..shorts {
@@ -224,9 +230,10 @@ impl PieceCache {
             };
             let of_piece = found >> COUNT_SHIFT;
             count += of_piece as usize;
-            // Tiny pieces are all ones from the eighth byte on. Those that came here take the place of another.
-            if key.1 == u64::MAX && key.0 >> 56 == 0xFF {
-                put_tiny(tiny, key.0, of_piece);
+            if is_tiny(key) {
+                // The one in its slot gives way now and then, so that in the end the one that comes more often is there.
+                let gives_way = (slot + turn).is_multiple_of(GIVES_WAY);
+                put_tiny(tiny, key.0, of_piece, gives_way);
             }
         }
         for slot in &batch.missed[..missed] {
@@ -238,9 +245,22 @@ impl PieceCache {
         let mut replaced = 0;
         for slot in &batch.missed[..missed] {
             let slot = *slot as usize;
-            let Some(slots) = lines.get_mut(batch.lines[slot] as usize) else { continue };
             let (at, end) = batch.piece(batch.short[slot]);
             let key = (batch.low[slot], batch.high[slot]);
+            // A new tiny one takes its slot where nobody has it, and no other's place in a line.
+            if is_tiny(key)
+                && let Some(own) = tiny.get_mut(tiny_slot(key.0, bits + TINY_TO_LINE))
+                && (*own == 0 || (*own ^ !key.0) & TINY_KEY == 0)
+            {
+                if *own == 0 {
+                    let of_piece = if strange.holds(key) { make.strange(&text[at..end]) } else { make.short(&text[at..end], key) };
+                    strange.learn(key, of_piece);
+                    *own = !key.0 & TINY_KEY | (of_piece as u64) << 56;
+                }
+                count += (*own >> 56) as usize;
+                continue;
+            }
+            let Some(slots) = lines.get_mut(batch.lines[slot] as usize) else { continue };
             let (of_piece, replaces) = missed_short::<C>(slots, key, &text[at..end], strange.holds(key), make);
             count += of_piece;
             replaced += usize::from(replaces);
@@ -248,6 +268,8 @@ impl PieceCache {
         }
         strange.decide();
         tables.strange = strange;
+        tables.looked_up += shorts;
+        tables.missed += missed;
         tables.replaced += replaced;
         for place in &batch.longer[..batch.longers] {
             let (at, end) = batch.piece(*place);
@@ -273,7 +295,7 @@ impl Tables {
         if huge && let Some(aligned) = words.get(first..first + length.next_multiple_of(HUGE_PAGE / 8)) {
             simd::ask_for_huge_pages(aligned);
         }
-        let mut tables = Self { words, first, bits, replaced: 0, strange: Strange::default(), huge, batches: 0 };
+        let mut tables = Self { words, first, bits, looked_up: 0, missed: 0, replaced: 0, strange: Strange::default(), huge, batches: 0 };
         let (lines, tiny) = tables.parts();
         // A page that is read before it is written faults twice.
         lines.fill([std::hint::black_box(0); 2 * WAYS]);
@@ -294,12 +316,12 @@ impl Tables {
     #[inline(always)]
     fn serve(&mut self, make: &impl Make) {
         self.batches = self.batches.saturating_add(1);
-        // By then pieces that were counted again have cost about what the new pages will; of strange ones few come again.
+        // By then pieces that were counted again have cost about what the new pages will. Where they are strange and seven of eight new, few were.
         let room = WAYS << self.bits;
-        let strange = self.strange.now && self.bits >= READ_AHEAD_BITS;
-        let enough = if strange { 2 * room } else { room / 8 };
+        let all_new = self.strange.now && self.missed / 7 > self.looked_up / 8 && self.bits >= READ_AHEAD_BITS;
+        let (enough, steps) = if all_new { (2 * room, STRANGE_STEP) } else { (room / 8, 1) };
         if self.replaced > enough && self.bits < MOST_BITS {
-            self.grow();
+            self.grow(steps);
             if self.bits == READ_AHEAD_BITS {
                 make.expect_many();
             }
@@ -308,13 +330,14 @@ impl Tables {
         }
     }
 
-    /// Twice as many lines and slots.
+    /// Twice as many lines and slots, `steps` times.
     #[cold]
-    fn grow(&mut self) {
-        self.bits += 1;
+    fn grow(&mut self, steps: u32) {
+        let steps = steps.min(MOST_BITS - self.bits);
+        self.bits += steps;
         let bits = self.bits;
         let (lines, tiny) = self.parts();
-        let old = lines.len() / 2;
+        let old = lines.len() >> steps;
         lines[old..].fill([0; 2 * WAYS]);
         for at in (0..old).rev() {
             let line = std::mem::replace(&mut lines[at], [0; 2 * WAYS]);
@@ -326,21 +349,22 @@ impl Tables {
                 }
             }
         }
-        let old = tiny.len() / 2;
+        let old = tiny.len() >> steps;
         tiny[old..].fill(0);
         for at in (0..old).rev() {
             let slot = std::mem::take(&mut tiny[at]);
             if slot != 0 {
-                put_tiny(tiny, !slot | !TINY_KEY, slot >> 56);
+                put_tiny(tiny, !slot | !TINY_KEY, slot >> 56, true);
             }
         }
-        self.replaced = 0;
+        (self.looked_up, self.missed, self.replaced) = (0, 0, 0);
     }
 
     #[cold]
     fn move_to_huge_pages(&mut self) {
         let mut old = std::mem::replace(self, Self::new(self.bits, true));
-        (self.replaced, self.batches) = (old.replaced, old.batches);
+        (self.looked_up, self.missed, self.replaced) = (old.looked_up, old.missed, old.replaced);
+        (self.strange, self.batches) = (old.strange, old.batches);
         let ((lines, tiny), (old_lines, old_tiny)) = (self.parts(), old.parts());
         lines.copy_from_slice(old_lines);
         tiny.copy_from_slice(old_tiny);
@@ -398,11 +422,18 @@ impl<'a> Tiny<'a> {
 }
 
 #[inline(always)]
-fn put_tiny(slots: &mut [u64], key: u64, count: u64) {
+fn put_tiny(slots: &mut [u64], key: u64, count: u64, over: bool) {
     let at = tiny_slot(key, slots.len().trailing_zeros());
     if let Some(slot) = slots.get_mut(at) {
-        *slot = !key & TINY_KEY | count << 56;
+        let own = !key & TINY_KEY | count << 56;
+        *slot = if over || *slot == 0 { own } else { *slot };
     }
+}
+
+/// Whether a short piece is a tiny one: its key has ones from the eighth byte on.
+#[inline(always)]
+fn is_tiny((low, high): (u64, u64)) -> bool {
+    high == u64::MAX && low >> 56 == 0xFF
 }
 
 impl Row {
