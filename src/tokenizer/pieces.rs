@@ -2,7 +2,7 @@
 //!
 //! Three tables by length. **Tiny** pieces, up to 7 bytes, have one slot of 8 bytes each, which is read for eight pieces at once (see
 //! [`Classify::tiny_of_block`]). **Short** ones, up to 15 bytes, lie in lines of four slots of 16 bytes; so do tiny ones that found their
-//! slot taken, and each eighth of those that comes again takes it over. Those are looked up a batch at a time: first all keys are made and their
+//! slot taken, until one that comes again takes it over, as each eighth does. Those are looked up a batch at a time: first all keys are made and their
 //! lines asked for, then each is compared with its line's four slots at once, so that no piece waits for memory alone and no branch
 //! depends on a piece but that of a miss. **Longer** ones lie one behind the other in a row of bytes, found by hash.
 //! Where new pieces are strange (base64, hashes: hardly any is a token), they are merged without being looked for among the tokens, and tables grow
